@@ -11,7 +11,7 @@ import html
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def look() -> Iterator[None]:
 class Picture:
     """A finished figure; a notebook shows it with its alternative text."""
 
-    data: bytes
+    data: bytes = field(repr=False)  # a notebook keeps the repr beside the picture
     kind: str  # png | svg
     alt: str
     width: int  # in CSS pixels
