@@ -60,6 +60,7 @@ unit: $(STAMP) ## the tests alone; JOBS=4 for more workers
 
 figure: $(STAMP) ## run one notebook: make figure FIG=fig5_weight_decay PROFILE=cpu (or smoke, paper)
 	@test -n "$(FIG)" && test -f "notebooks/$(FIG).py" || { \
+		test -z "$(FIG)" || echo "There is no notebook '$(FIG)'." >&2; \
 		echo "Say which notebook: make figure FIG=<name> PROFILE=<smoke|cpu|paper>, name one of:" >&2; \
 		ls notebooks/*.py | sed 's|notebooks/|  |; s|\.py$$||' >&2; exit 2; }
 	$(BIN)/papermill "notebooks/$(FIG).py" -p profile "$(PROFILE)"

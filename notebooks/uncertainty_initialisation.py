@@ -229,8 +229,8 @@ ends at {affine["noise"]:.1e} from noise and at {affine["other images"]:.1e} fro
 sets of the same network: nothing in the weights speaks against them.
 
 With **one hidden layer** the bilevel search ends at {deep["noise"]:.2g} from noise and at
-{deep["other images"]:.2g} from other images, against {deep["training images"]:.1e} at the truth. {told} From a
-start that is half true the distance to the training images goes from
+{deep["other images"]:.2g} from other images, against {deep["training images"]:.1e} at the truth. {told}
+From a start that is half true the distance to the training images goes from
 {mean("one hidden layer", "kkt", "50% truth", "start_to_truth"):.2f} to
 {mean("one hidden layer", "kkt", "50% truth", "to_truth"):.2f} in the KKT form and to
 {mean("one hidden layer", "bilevel", "50% truth", "to_truth"):.2f} in the bilevel form.

@@ -48,16 +48,20 @@ class Controls:
         return operating_point(self.scores("attack", by).cpu(), self.scores("held_out", by).cpu(), target)
 
     def summary(
-        self, targets: Sequence[float] = (0.0, 0.01, 0.05), by: str = "ssim", distribution: bool = True
+        self,
+        targets: Sequence[float] = (0.0, 0.01, 0.05),
+        by: str = "ssim",
+        distributions: Sequence[str] | None = None,
     ) -> dict[str, Any]:
         """JSON-ready: count, best, quantiles and all SSIMs of attack and controls, and the rates.
 
-        Without `distribution` the single SSIMs are left out: for the many cells of a sweep.
+        `distributions` names whose single SSIMs are kept (None: all): a sweep has many cells.
         """
+        kept = ("attack", *self.controls) if distributions is None else distributions
         return {
             "score": by,
-            "attack": describe(self.attack, distribution),
-            "controls": {name: describe(control, distribution) for name, control in self.controls.items()},
+            "attack": describe(self.attack, "attack" in kept),
+            "controls": {name: describe(control, name in kept) for name, control in self.controls.items()},
             "rates": [self.rate(target, by).to_dict() for target in targets],
         }
 

@@ -27,6 +27,9 @@ from reconlib.training import Trained, TrainSettings, train
 
 T = TypeVar("T")
 
+SOME_CONTROLS = ("first_layer",)
+ALL_CONTROLS = ("first_layer", "untrained", "other_weights")
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -110,16 +113,20 @@ class Outcome:
 def run(
     experiment: Experiment,
     *,
-    controls: Sequence[str] = ("first_layer",),
+    controls: Sequence[str] = SOME_CONTROLS,
     cache: str | Path | None = None,
     progress: bool = False,
     **matching: Any,
 ) -> Outcome:
     """Train, attack and judge, or load what an earlier run has left.
 
-    `controls` beside held-out images and noise: first_layer, untrained (the same attack on the start).
+    `controls` beside held-out images and noise: first_layer, untrained (the same attack on the start),
+    other_weights (the same attack on a network trained on as many other images).
     `matching` goes to the judge. `cache` is a folder (default: `cache_folder()`).
     """
+    unknown = set(controls) - set(ALL_CONTROLS)
+    if unknown:
+        raise ValueError(f"unknown controls {', '.join(unknown)}; there are {', '.join(ALL_CONTROLS)}")
     folder = Path(cache) if cache is not None else cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     task = experiment.data()
@@ -134,9 +141,10 @@ def run(
         others["first_layer"] = first_layer_rows(trained.network)
     if "untrained" in controls:
         others["untrained"] = _attacked(Network(model), attack, folder, progress)[0].candidates
-    unknown = set(controls) - {"first_layer", "untrained"}
-    if unknown:
-        raise ValueError(f"unknown controls {', '.join(unknown)}; there are first_layer, untrained")
+    if "other_weights" in controls:
+        elsewhere = replace(experiment, offset=experiment.offset + 2 * experiment.per_class)
+        other = run(elsewhere, controls=(), cache=folder, progress=progress, **matching)
+        others["other_weights"] = other.found.candidates
     setting = "multiclass" if task.outputs > 1 else "binary"
     if not get_loss(training.loss).separable:
         setting = "regression"

@@ -13,7 +13,8 @@ import importlib.machinery
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from types import ModuleType
@@ -33,9 +34,11 @@ HELP = f"""\b
 Text notebooks (percent-format .py) need no OUTPUT_PATH: the result goes to the
 notebook paired with it in pyproject.toml, or, for a profile other than {KEPT!r}
 or with --prepare-only, to _runs/<profile>/ beside the paired folder. A failed
-run never replaces the last good one; it is kept beside it as *.failed.ipynb."""
+run never replaces the last good one; it is kept beside it as *.failed.ipynb.
+With an OUTPUT_PATH x.ipynb, the results file goes to x.results/ too."""
 
 _SOURCE = "text_source"  # marks, in memory only, a notebook that was read from text
+_RESULTS = "RECONLIB_RESULTS"  # see `reconlib.results.record`
 _log = logging.getLogger("papermill")
 _installed = False
 
@@ -144,6 +147,24 @@ def _checking_parameters(parameterize: Callable[..., Any]) -> Callable[..., Any]
     return parameterize_notebook
 
 
+@contextmanager
+def _results_beside(notebook: Any, target: Path) -> Iterator[None]:
+    """Keep the results of a run that has an output of its own beside that output.
+
+    Otherwise `papermill x.py other.ipynb -p seed 1` would replace the numbers behind the page in the book.
+    """
+    profile = notebook.metadata.papermill.get("parameters", {}).get("profile", KEPT)
+    usual = default_output(notebook.metadata[_SOURCE], str(profile))
+    if os.environ.get(_RESULTS) or target.resolve() == usual.resolve():
+        yield
+        return
+    os.environ[_RESULTS] = str(target.with_suffix(".results"))  # inherited by the kernel
+    try:
+        yield
+    finally:
+        del os.environ[_RESULTS]
+
+
 def _running_apart(execute: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(execute)
     def execute_notebook_with_engine(name: Any, nb: Any, kernel_name: Any, **options: Any) -> Any:
@@ -155,7 +176,8 @@ def _running_apart(execute: Callable[..., Any]) -> Callable[..., Any]:
         running = _beside(target, "running")
         running.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return execute(name, nb, kernel_name, **{**options, "output_path": str(running)})
+            with _results_beside(nb, target):
+                return execute(name, nb, kernel_name, **{**options, "output_path": str(running)})
         except BaseException:
             # A dead kernel, a time-out or Ctrl-C: papermill marks such a notebook as completed.
             if running.exists():

@@ -50,6 +50,7 @@ class Result:
         self._controls: dict[str, Any] = {}
         self._stages: dict[str, dict[str, Any]] = {}
         self._data: dict[str, str] = {}
+        self._probes_own: set[str] = set()
 
     def claim(self, id: str, /, **values: float | Sequence[float]) -> Judged:
         """Judge a claim of the catalogue by one number per seed for each of its metrics."""
@@ -96,10 +97,15 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole record, as it will be written; claims that were not judged say "not run"."""
-        origin = provenance.gather(self._root, self.notebook, self._modules, self._data)
-        # Only now: the probes load parts of the library that this notebook may not have used.
+        known = {name: h for name, h in self._modules.items() if name not in self._probes_own}
+        origin = provenance.gather(self._root, self.notebook, known, self._data)
+        before = provenance.used_modules()
+        # Only now: the probes load parts of the library that this notebook may not have used, and a second
+        # record of the same run must not count those.
         from reconlib.probe import run_probes
 
+        probe = run_probes()
+        self._probes_own |= provenance.used_modules() - before
         declared = catalogue.claims_of(self.notebook)
         claims = [self._claims.get(c.id) or _claim_record(c.to_dict(), Judged(NOT_RUN)) for c in declared]
         spent = time.monotonic() - self._began
@@ -118,7 +124,7 @@ class Result:
             "stages": {k: v | {"seconds": round(v["seconds"], 2)} for k, v in self._stages.items()},
             "peak_memory_mb": round(_peak_memory_mb(), 1),
             "provenance": origin,
-            "probe": run_probes(),
+            "probe": probe,
         }
 
     def save(self) -> Path:

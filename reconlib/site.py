@@ -162,19 +162,21 @@ def _authors(paper: str) -> str:
     return PAPERS[paper].split(" et al.")[0]
 
 
+def _older(changed: provenance.Stale | None) -> str:
+    """What has changed since a result was made, or nothing."""
+    if changed is None:
+        return ""
+    reasons = (*changed.modules, *(["notebook"] if changed.notebook_changed else []))
+    return f'<span class="site-stale">older code: {html.escape(_short(reasons))}</span>'
+
+
 def execution_table(root: Path, link: Link) -> str:
     """Time, memory, profile, date and code of every committed run."""
     current = provenance.module_hashes()
     body = []
     for name, result in verdicts.load_results(root).items():
         origin, address = result["provenance"], link(name)
-        changed = provenance.staleness(result, root, current)
-        reasons = (*changed.modules, *(["notebook"] if changed.notebook_changed else [])) if changed else ()
-        state = (
-            f'<span class="site-stale">older code: {html.escape(_short(reasons))}</span>'
-            if changed
-            else "current"
-        )
+        state = _older(provenance.staleness(result, root, current)) or "current"
         hardware = origin["hardware"]
         body.append([
             f'<a href="{address}">{name}</a>' if address else name,
@@ -192,7 +194,7 @@ def execution_table(root: Path, link: Link) -> str:
 
 
 def page_head(root: Path, notebook: str, verdict_page: str, downloads: Mapping[str, str]) -> str:
-    """The line under a figure page's title: verdicts, cost, date and files to take away."""
+    """What stands under a figure page's title: verdicts, cost, date, files to take away, and its age."""
     result = verdicts.load_results(root).get(notebook)
     claims = [row for row in verdicts.rows(root) if row.claim.notebook == notebook]
     items = "".join(
@@ -202,14 +204,18 @@ def page_head(root: Path, notebook: str, verdict_page: str, downloads: Mapping[s
     )
     verdict_list = f'<ul class="site-verdicts">{items}</ul>' if items else ""
     links = " · ".join(f'<a href="{address}">{html.escape(name)}</a>' for name, address in downloads.items())
-    facts = ""
+    facts, older = "", ""
     if result is not None:
         facts = (
             f"Profile {result['profile']}, {duration(result['seconds'])}, {result['peak_memory_mb']:.0f} MB, "
             f"{result['provenance']['date'][:10]}. "
         )
+        changed = provenance.staleness(result, root)
+        if changed is not None:
+            again = f"<code>{html.escape(changed.command)}</code> makes it again."
+            older = f'<p class="site-facts">{_older(changed)}; {again}</p>'
     line = f'<p class="site-facts">{facts}Take it with you: {links}</p>'
-    return f'<div class="site-head">{verdict_list}{line}</div>'
+    return f'<div class="site-head">{verdict_list}{line}{older}</div>'
 
 
 def rerun(notebook: str, parameters: Sequence[tuple[str, str, str, str]]) -> str:

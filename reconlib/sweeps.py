@@ -17,7 +17,7 @@ from reconlib.attack.defaults import DEFAULTS
 from reconlib.boundary import Boundary
 from reconlib.claims import ratio
 from reconlib.data.tasks import MULTICLASS
-from reconlib.experiments import Experiment, Outcome, run
+from reconlib.experiments import ALL_CONTROLS, SOME_CONTROLS, Experiment, Outcome, run
 from reconlib.losses import get_loss
 from reconlib.matching import GOOD
 from reconlib.plots import Panel, Series
@@ -188,10 +188,12 @@ def sweep(
     result: Result,
     name: str,
     earlier: Iterable[Point] = (),
+    **matching: Any,
 ) -> Sweep:
     """Run every cell for every seed (or for `seeds(key)`), and record the numbers in a table called `name`.
 
     Points of `earlier` sweeps of the same notebook are taken over; their seconds are not counted again.
+    The very first point also gets the controls that cost attacks of their own. `matching` goes to the judge.
     """
     known = [replace(p, seconds={}) for p in earlier]
     points: dict[Key, tuple[Point, ...]] = {}
@@ -204,7 +206,9 @@ def sweep(
             raise ValueError(f"cell {key} has no seeds")
         asked = [replace(experiment, seed=seed) for seed in chosen]
         points[key] = tuple(
-            next((p for p in known if p.experiment == e), None) or point(run(e)) for e in asked
+            next((p for p in known if p.experiment == e), None)
+            or point(run(e, controls=SOME_CONTROLS if points or i else ALL_CONTROLS, **matching))
+            for i, e in enumerate(asked)
         )
     done = Sweep(tuple(axes), points)
     done.record(result, name)
@@ -228,7 +232,7 @@ def point(outcome: Outcome) -> Point:
         certificate=outcome.trained.certificate,
         residual=float(outcome.found.residual.min()),
         parameters=sum(p.numel() for p in network.parameters()),
-        summary=controls.summary(distribution=False),
+        summary=controls.summary(distributions=("attack", "held_out")),
         seconds=outcome.seconds,
         cached=outcome.cached,
     )
@@ -276,7 +280,7 @@ def at_profile(experiment: Experiment, profile: str) -> Experiment:
 
 
 def tiny(experiment: Experiment) -> Experiment:
-    """On the images that ship with the package, with narrow layers and one short attack: about two seconds."""
+    """On the images that ship with the package, with narrow layers and one short attack: two seconds."""
     return replace(
         experiment,
         dataset="fashion_mnist_mini",

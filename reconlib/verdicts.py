@@ -19,6 +19,15 @@ COLOURS = {  # distinct in grey and for the colour-blind, and dark enough under 
     NOT_RUN: "#5a5a5a",
 }
 
+CONTROLS = {  # whose candidates, judged against which images
+    "attack": ("the attack", "training images"),
+    "held_out": ("the attack", "images never seen"),
+    "first_layer": ("no attack: rows of the first layer", "training images"),
+    "untrained": ("an attack on the untrained network", "training images"),
+    "other_weights": ("an attack on a network trained on other images", "training images"),
+    "noise": ("noise, with the mean image added", "training images"),
+}
+
 
 @dataclass(frozen=True)
 class Row:
@@ -100,7 +109,23 @@ def claims_markdown(result: Mapping[str, Any]) -> str:
         found = "; ".join(f"{name} {number(value)}" for name, value in claim["measured"].items()) or "–"
         cells = [badge(claim["verdict"]), claim["statement"], claim["expected"], found, str(claim["seeds"])]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    controls = controls_markdown(result)
+    if controls:
+        lines += ["", "Where nothing can be found, the same judge says:", "", controls]
     return "\n".join(lines)
+
+
+def controls_markdown(result: Mapping[str, Any]) -> str:
+    """What the judge finds where nothing can be found, for the experiments with every control."""
+    lines = ["| candidates of | judged against | images | above 0.4 | best SSIM |", "|---|---|---|---|---|"]
+    for name, found in result["controls"].items():
+        if "other_weights" in found.get("controls", {}):
+            for key, judged in {"attack": found["attack"], **found["controls"]}.items():
+                candidates, against = CONTROLS.get(key, (key, "training images"))
+                cells = [f"{candidates} ({name})" if key == "attack" else candidates, against]
+                numbers = [str(judged["n"]), str(judged["good"]), f"{judged['best']:.2f}"]
+                lines.append("| " + " | ".join(cells + numbers) + " |")
+    return "\n".join(lines) if len(lines) > 2 else ""
 
 
 def provenance_markdown(result: Mapping[str, Any]) -> str:

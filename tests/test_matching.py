@@ -147,12 +147,14 @@ def test_wrong_arguments_are_explained():
 
 MEMORY_PROBE = """
 import resource, torch
-from reconlib.matching import assign
+from reconlib.matching import assign, judge
 x = torch.randn((5_000, 3, 32, 32), generator=torch.Generator().manual_seed(0))
 candidates = x.repeat(2, 1, 1, 1)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 serves, reach = assign(candidates, x)
 assert serves.tolist() == list(range(5_000)) * 2 and reach.max() < 1e-3
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+assert (judge(candidates, x, torch.zeros(3, 32, 32)).nearest == torch.arange(5_000)).all()
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 
@@ -160,4 +162,6 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 def test_ten_thousand_candidates_against_five_thousand_images_fit_in_memory():
     # In a process of its own: the peak of this one may already hide what matching adds.
     run = subprocess.run([sys.executable, "-c", MEMORY_PROBE], capture_output=True, text=True, check=True)
-    assert float(run.stdout) < 250, f"matching needed {run.stdout} MB beyond its inputs"
+    matching, judging = map(float, run.stdout.split())
+    assert matching < 250, f"matching needed {matching} MB beyond its inputs"
+    assert judging < 1_200, f"judging needed {judging} MB beyond its inputs"

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import nbformat
@@ -70,6 +71,17 @@ def test_twin_was_run_to_its_end_with_the_committed_profile(path: Path) -> None:
     assert twin.metadata.papermill.parameters.get("profile", "cpu") == "cpu"
 
 
+@each_executed
+def test_twin_and_results_are_of_one_run(path: Path) -> None:
+    """Otherwise a page would show pictures of one run beside verdicts of another."""
+    run = twin_of(path).metadata.papermill
+    results = json.loads((ROOT / f"book/results/{path.stem}.json").read_text(encoding="utf-8"))
+    began, ended = map(datetime.fromisoformat, (run.start_time, run.end_time))
+    saved = datetime.fromisoformat(results["provenance"]["date"])
+    # The date is cut to whole seconds.
+    assert began - timedelta(seconds=1) <= saved <= ended, f"run it again: papermill notebooks/{path.name}"
+
+
 @each_notebook
 def test_parameters_cell_declares_profile_and_seed(path: Path) -> None:
     from papermill import inspect_notebook
@@ -83,13 +95,14 @@ def test_parameters_cell_declares_profile_and_seed(path: Path) -> None:
 
 @each_notebook
 def test_header_contract(path: Path) -> None:
-    """The first cell states the cost, the exact command, and how the run differs from the paper's."""
+    """The first cell states question, claim, what to expect, cost, command, and what differs."""
     first = read_text_notebook(path).cells[0]
     assert first.cell_type == "markdown"
     assert first.source.startswith("# ")
     assert f"papermill notebooks/{path.name}" in first.source
-    for word in ("cost", "differs"):
-        assert word in first.source.lower(), f"the header of {path.name} does not say: {word}"
+    for word in ("Question", "Claim", "Expected", "Cost", "Command", "Differs"):
+        row = re.search(rf"^\| {word}[^|]*\| *\S.*\|$", first.source, re.MULTILINE)
+        assert row, f"the header of {path.name} does not say: {word}"
 
 
 def test_there_is_a_notebook() -> None:

@@ -3,6 +3,7 @@
 import io
 import re
 import xml.etree.ElementTree as ElementTree
+from itertools import combinations
 
 import matplotlib
 import numpy as np
@@ -188,6 +189,34 @@ def test_contrast():
     assert all(contrast(colour, "white") > 4.5 for colour in COLOURS.values())
     assert all(contrast(colour, GROUND) > 1.9 for colour in CYCLE)
     assert contrast(TRAINING, GROUND) > 4.5 and contrast(RECONSTRUCTION, GROUND) > 4.5
+
+
+# How a colour appears, in linear RGB, to somebody without one kind of cone (Machado et al. 2009).
+CONES = {
+    "protan": [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]],
+    "deutan": [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]],
+    "tritan": [[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]],
+}
+
+
+def seen(colour, cones):
+    """The colour in CIE L*a*b*, where a distance of about 2 can just be noticed."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    appears = np.clip(np.array(cones) @ linear, 0, 1)
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = np.array(to_xyz) @ appears / [0.9505, 1, 1.089]
+    f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("kind", CONES)
+def test_colours_are_told_apart_without_one_kind_of_cone(kind):
+    def apart(a, b):
+        return np.linalg.norm(seen(a, CONES[kind]) - seen(b, CONES[kind]))
+
+    assert apart(TRAINING, RECONSTRUCTION) > 50
+    assert min(apart(a, b) for a, b in combinations(CYCLE, 2)) > 15
+    assert kind == "tritan" or apart("#ff0000", "#6e6e00") < 50, "red and olive are not, without these cones"
 
 
 def test_judged_images_without_candidates_can_be_shown(task):

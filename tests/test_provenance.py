@@ -75,6 +75,23 @@ def test_record_names_neither_machine_nor_path(tmp_path):
     assert len(host) < 4 or host not in text
 
 
+def test_a_second_record_of_a_run_names_the_same_code(tmp_path):
+    """Probes load modules that a notebook may not have used; those are no part of its provenance."""
+    script = (
+        "import sys, pathlib, reconlib.ssim\n"
+        "from reconlib.results import record\n"
+        "result = record('fig10_classes_fixed_n', root=pathlib.Path(sys.argv[1]))\n"
+        "first, second = (sorted(result.to_dict()['provenance']['modules']) for _ in range(2))\n"
+        "assert 'reconlib.probe' in sys.modules and 'reconlib.attack' in sys.modules\n"
+        "print(*first); print(*second)\n"
+    )
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "pyproject.toml").touch()
+    run = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
+    first, second = run.stdout.splitlines()
+    assert first.split() == second.split() == ["reconlib.ssim"]
+
+
 @pytest.fixture
 def project(tmp_path):
     (tmp_path / "notebooks").mkdir()

@@ -243,6 +243,22 @@ def test_committed_results_are_valid(path):
 
 
 @pytest.mark.skipif(not COMMITTED, reason="no results are committed yet")
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda p: p.stem)
+def test_committed_results_have_controls(path):
+    """Every experiment on images beside held-out images and noise, with rates that carry intervals."""
+    controls = json.loads(path.read_text(encoding="utf-8"))["controls"]
+    assert controls
+    for name, report in controls.items():
+        if "attack" not in report:  # experiments without candidates for images have controls of their own
+            continue
+        assert {"held_out", "noise"} <= set(report["controls"]), name
+        assert report["controls"]["held_out"]["n"] == report["attack"]["n"], name
+        (rate,) = [r for r in report["rates"] if r["target"] == 0.01]
+        low, high = rate["true_positive_interval"]
+        assert low <= rate["true_positive_rate"] <= high and rate["false_positive_rate"] <= 0.01, name
+
+
+@pytest.mark.skipif(not COMMITTED, reason="no results are committed yet")
 def test_probes_of_committed_results_still_hold():
     """Code may change; what a fixed problem gives may not, or a page shows numbers that are no more."""
     fresh = run_probes()

@@ -222,6 +222,18 @@ def test_readme_commands_exist() -> None:
         assert (ROOT / notebook).exists()
 
 
+def test_readme_example_uses_what_exists() -> None:
+    from dataclasses import fields
+
+    from reconlib.attack import DEFAULTS, Reconstruction
+
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    exec(re.search(r"^from .*$", code, re.MULTILINE)[0], {})
+    assert set(re.findall(r'"(\w+)"', code)) <= set(DEFAULTS)
+    assert set(re.findall(r"found\.(\w+)", code)) <= {field.name for field in fields(Reconstruction)}
+    assert "found.candidates" in code
+
+
 def test_readme_opens_with_a_picture_and_links_resolve() -> None:
     readme = (ROOT / "README.md").read_text()
     assert readme.splitlines()[2].startswith("![")

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from reconlib.attack.settings import AttackSettings
-from reconlib.experiments import Experiment, run
+from reconlib.controls import compare, noise_candidates
+from reconlib.experiments import ALL_CONTROLS, Experiment, run
 from reconlib.results import record
 from reconlib.sweeps import (
     METRICS,
@@ -22,6 +23,7 @@ from reconlib.sweeps import (
     sweep,
     tiny,
 )
+from reconlib.verdicts import claims_markdown
 
 BASE = tiny(Experiment(per_class=5, hidden=(100, 100), weight_decay=1e-3))
 DECAYS = (1e-3, 1e-2)
@@ -93,7 +95,7 @@ def test_every_number_is_recorded(grid, result):
 
 def test_earlier_points_are_taken_over_and_not_counted_again(grid, result, monkeypatch):
     asked = []
-    monkeypatch.setattr("reconlib.sweeps.run", lambda experiment: asked.append(experiment) or run(experiment))
+    monkeypatch.setattr("reconlib.sweeps.run", lambda e, **k: asked.append(e) or run(e, **k))
     cells = {"same": replace(BASE, weight_decay=1e-3), "other": replace(BASE, weight_decay=3e-3)}
     before = dict(result.to_dict()["stages"]["attack"])
     wider = sweep(
@@ -116,6 +118,32 @@ def test_spread_says_mean_and_range():
     assert spread([1, 2, 6]) == "3 (1 to 6)"
     assert spread([4]) == spread([4, 4]) == "4"
     assert spread([0.1, 0.3], "{:.0%}") == "20% (10% to 30%)"
+
+
+def test_the_first_point_has_every_control_and_the_page_shows_them(grid, result):
+    names = [set(p.summary["controls"]) for p in grid]
+    assert names[0] == {"held_out", "noise", *ALL_CONTROLS}
+    assert all(rest == {"held_out", "noise", "first_layer"} for rest in names[1:])
+    assert all(len(p.summary["attack"]["ssim"]) == p.n for p in grid)
+    assert all(len(p.summary["controls"]["held_out"]["ssim"]) == p.n for p in grid)
+    table = claims_markdown(result.to_dict())
+    found = grid[1e-3][0].summary["controls"]["other_weights"]
+    row = f"| an attack on a network trained on other images | training images | {found['n']} "
+    assert f"{row}| {found['good']} | {found['best']:.2f} |" in table
+
+
+def test_another_network_never_saw_the_images():
+    """Its candidates are those of the same attack on a network trained on images that overlap nothing."""
+    here = replace(BASE, seed=5)
+    elsewhere = replace(here, offset=2 * here.per_class)
+    outcome = run(here, controls=["other_weights"])
+    judged = compare(run(elsewhere).found.candidates, outcome.task, noise=False).attack
+    torch.testing.assert_close(outcome.controls.controls["other_weights"].ssim, judged.ssim)
+    own, other = outcome.task, elsewhere.data()
+    shared = (own.x + own.mean).flatten(1)[:, None] == (other.x + other.mean).flatten(1)
+    assert not shared.all(2).any()
+    with pytest.raises(ValueError, match="unknown controls first; there are first_layer, untrained, other"):
+        run(here, controls=["first"])
 
 
 def test_unknown_names_are_answered_with_the_known_ones(grid, result):
@@ -143,8 +171,6 @@ def test_check_passes_real_reconstructions_and_refuses_noise():
     # Forty images: with twenty, even a good attack passes only by luck.
     real = run(tiny(Experiment(per_class=20, hidden=(200, 200), weight_decay=1e-3)))
     assert "nearer than 95%" in check_reconstructions([point(real)])
-    from reconlib.controls import compare, noise_candidates
-
     noise = noise_candidates(len(real.found.candidates), real.task.mean.shape, scale=0.1)
     chance = replace(real, controls=compare(noise, real.task))
     with pytest.raises(AssertionError, match="no better than chance"):

@@ -1,7 +1,7 @@
 """Sphinx extension: the frame of every figure's page, so that notebooks need none of it.
 
-Beneath the title: the verdicts of its claims, what it cost, files to take away. At the end: how to run it
-again, with its parameters, and where its numbers came from.
+Beneath the title: the verdicts of its claims, what it cost, files to take away. Code lies behind buttons.
+At the end: how to run it again, with its parameters, and where its numbers came from.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any
 from docutils import nodes
 from results_pages import project
 from sphinx.application import Sphinx
+from sphinx.config import Config
 
-from reconlib import colab, site, verdicts
+from reconlib import catalogue, colab, site, verdicts
 
 FOLDER = "downloads"
 SECTION = "run-it-again"
@@ -80,6 +81,8 @@ def frame(app: Sphinx, doctree: nodes.document) -> None:
     app.env.note_reread()
     for image in doctree.findall(nodes.image):
         image.setdefault("alt", "Picture drawn by the code above")
+    if catalogue.claims_of(notebook):
+        fold(doctree, app.config)
     head = site.page_head(root, notebook, "../verdicts.html", downloads(app, notebook))
     page.insert(1, nodes.raw("", head, format="html"))
     foot = nodes.section(ids=[SECTION], names=[SECTION])
@@ -95,6 +98,14 @@ def frame(app: Sphinx, doctree: nodes.document) -> None:
             f"`{name}` `{checksum[:12]}`" for name, checksum in result["provenance"]["data"].items()
         ) + ".") if result["provenance"]["data"] else nodes.comment()  # fmt: skip
     page += foot
+
+
+def fold(doctree: nodes.document, config: Config) -> None:
+    """Put all code of a figure behind buttons; pages without a claim, as the quick start, may show some."""
+    for cell in doctree.findall(nodes.container):
+        if cell.get("nb_element") == "cell_code" and not cell.get("hide_mode"):
+            cell["hide_mode"] = "input"
+            cell["prompt_show"], cell["prompt_hide"] = config.nb_code_prompt_show, config.nb_code_prompt_hide
 
 
 def _line(text: str) -> nodes.paragraph:
@@ -131,7 +142,14 @@ def write_downloads(app: Sphinx, exception: Exception | None) -> None:
                 (target / f"{notebook}-{name}.csv").write_text(text, encoding="utf-8")
 
 
+def configure(app: Sphinx, config: Config) -> None:
+    """Read Markdown that a notebook prints like the text around it: plain CommonMark has no tables."""
+    config.nb_render_markdown_format = "myst"
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
+    # Before MyST-NB reads its settings.
+    app.connect("config-inited", configure, priority=100)
     # Before Sphinx collects headings for the table of contents.
     app.connect("doctree-read", frame, priority=300)
     app.connect("build-finished", write_downloads)

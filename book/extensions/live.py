@@ -51,7 +51,7 @@ class Live(SphinxDirective):
             rich = getattr(value, "_repr_html_", None)
             text = rich() if rich else str(value)
             if rich:
-                shown.append(nodes.raw("", text, format="html"))
+                shown.append(nodes.raw("", f'<div class="live-shown">{text}</div>', format="html"))
             else:
                 shown.append(nodes.literal_block(text, text, language="text", classes=["live-output"]))
         return shown

@@ -5,6 +5,7 @@
 - The theme preloads fonts in a way that a page opened from a file cannot use, and warns about it.
 - Theme and toggle buttons report what they do with console.log.
 - Some of the theme's markup has names or roles that a screen reader cannot use.
+- Long names in code break anywhere on a narrow screen rather than between their words.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ MARKUP = (
     (re.compile(r'<div role="list" class="citation-list"'), '<div class="citation-list"'),
     (re.compile(r' role="doc-biblioentry"'), ""),
 )
+LONG_NAME = re.compile(r'(?<=<span class="pre">)[\w./]{24,}(?=</span>)')
 TALKATIVE = ("_static/scripts/pydata-sphinx-theme.js", "_static/togglebutton.js")
 
 
@@ -47,6 +49,11 @@ def without_thebe(app: Sphinx, page: str, template: str, context: dict[str, Any]
     context["default_mode"] = "auto"
 
 
+def between_words(html: str) -> str:
+    """Offer breaks inside long names: taken only where needed, and no part of what a reader copies."""
+    return LONG_NAME.sub(lambda name: re.sub(r"(?<=[_./])(?=\w)", "<wbr>", name[0]), html)
+
+
 def mend(app: Sphinx, exception: Exception | None) -> None:
     """Mend the written pages and take the reports out of the theme's scripts."""
     if exception is not None or app.builder.format != "html":
@@ -57,6 +64,7 @@ def mend(app: Sphinx, exception: Exception | None) -> None:
         mended = PRELOAD.sub("", text).replace('console.log("[PST]', 'void ("[PST]')
         for pattern, better in MARKUP:
             mended = pattern.sub(better, mended)
+        mended = between_words(mended)
         if mended != text:
             page.write_text(mended, encoding="utf-8")
     for name in TALKATIVE:

@@ -18,9 +18,10 @@ from reconlib.models import ModelSettings
 DEFAULTS: dict[str, AttackSettings] = {
     "binary": AttackSettings(equation="binary", steps=600, restarts=3, rank=300, rate=0.015),
     # With decay the whole span shows in the first layer. Brightness settles last, over several cycles.
+    # In the network's own scale: only there do its kinks have one width, the same in every layer.
     "binary_decay": AttackSettings(
-        equation="binary", steps=1600, cycles=2, restarts=2, rate=0.05, multiplier_rate=0.05,
-        alpha=(10.0, 300.0),
+        equation="binary", steps=1600, cycles=2, restarts=2, rate=0.05, multiplier_rate=0.13,
+        normalise=None, alpha=(20.0, 300.0),
     ),
     # Cross-entropy's own mixture of rivals; its multipliers come out ten times larger than with two labels.
     "multiclass": AttackSettings(

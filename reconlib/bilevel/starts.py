@@ -32,11 +32,15 @@ class Parts:
 
 
 def parts(
-    dataset: str = "cifar10", task: str = "multiclass", per_class: int = 5, classes: int | None = None
+    dataset: str = "cifar10",
+    task: str = "multiclass",
+    per_class: int = 5,
+    classes: int | None = None,
+    offset: int = 0,
 ) -> Parts:
-    """The first `per_class` images of each label, the next as many, and those after them."""
-    first = load_task(dataset, task, per_class, classes=classes, test=100)
-    third = load_task(dataset, task, per_class, classes=classes, test=100, offset=2 * per_class)
+    """The first `per_class` images of each label after `offset`, the next as many, and those after them."""
+    first = load_task(dataset, task, per_class, classes=classes, test=100, offset=offset)
+    third = load_task(dataset, task, per_class, classes=classes, test=100, offset=offset + 2 * per_class)
     by_label = [y.argsort(stable=True) for y in (first.y, first.y_held_out, third.y)]
     control = third.x + third.mean - first.mean
     x, other, control = (
