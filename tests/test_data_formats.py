@@ -158,6 +158,11 @@ def test_any_damage_is_an_error_of_ours_or_other_plain_data(data: st.DataObject)
     assert all(isinstance(key, bytes) for key in content)
 
 
+def test_a_malformed_text_is_damage_not_a_warning() -> None:
+    with pytest.raises(Undecodable, match="invalid escape sequence"):
+        loads(rb"S'\u'" + b"\n.")
+
+
 @pytest.mark.parametrize("length", [0, 1, 2, 40, 200, len(GOOD) // 2, len(GOOD) - 1])
 def test_a_truncated_pickle_is_undecodable(length: int) -> None:
     with pytest.raises(Undecodable, match="not a readable pickle"):

@@ -7,7 +7,7 @@ The judge's counts on those development sets chose the numbers; no figure's trai
 restarts add more than longer ones: with ten classes 16 to 25 images from one, 57 from three together.
 Beyond three, restarts of the binary attack agree and add next to nothing. A total-variation prior raised
 the count above 0.4 (34 to 50 for one restart) but the count among held-out images too (1 to 7), and the
-rate at 1 % false positives fell (12 to 9 %): smooth candidates resemble photographs of any kind. None is used.
+rate at 1 % false positives fell (12 to 9 %): smooth candidates resemble photographs of any kind. None is on.
 `benchmarks/e2e.py` measures them on the figures' own images, unchanged.
 """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 import pickletools
+import warnings
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ _INSTRUCTIONS = frozenset(
     EMPTY_DICT SETITEM SETITEMS EMPTY_LIST APPEND APPENDS EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3
     BINPUT LONG_BINPUT BINGET LONG_BINGET GLOBAL REDUCE BUILD""".split()
 )
-_DAMAGE = (pickle.UnpicklingError, EOFError, ValueError, TypeError, LookupError, AttributeError)
+_DAMAGE = (
+    pickle.UnpicklingError, EOFError, ValueError, TypeError, LookupError, AttributeError, DeprecationWarning,
+)  # fmt: skip
 
 
 class _Dtype:
@@ -86,7 +89,10 @@ class _Reader(pickle.Unpickler):
 def loads(raw: bytes) -> dict[bytes, Any]:
     """Read one CIFAR pickle: a dict of bytes keys to lists, bytes, ints and uint8 arrays `(n, d)`."""
     try:
-        _check_instructions(raw)
+        with warnings.catch_warnings():
+            # Python only warns of a malformed text in a file; here it is damage like any other.
+            warnings.simplefilter("error", DeprecationWarning)
+            _check_instructions(raw)
         content = _Reader(io.BytesIO(raw), encoding="bytes").load()
     except _DAMAGE as error:
         raise Undecodable(f"not a readable pickle ({type(error).__name__}: {error})") from None
