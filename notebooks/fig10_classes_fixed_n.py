@@ -15,8 +15,8 @@
 # - Two classes are vehicles against animals with one output and the logistic loss; three, four and five
 #   classes are the first ones of CIFAR-10 with as many outputs and cross-entropy. Three classes have 501
 #   images.
-# - Training goes to the limit of gradient flow, at the published loss with several classes and far below
-#   it with two. Three restarts of a shorter attack are pooled.
+# - With several classes training ends at the published loss, with two far past it, at the limit of gradient
+#   flow. A few restarts of a shorter attack are pooled.
 # - Added: seeds with their range (three at the ends, two between), held-out images as a control with the
 #   rate at a fixed share of them, and the two-class network as the paper trained it.
 

@@ -13,10 +13,10 @@
 # In detail:
 #
 # - The network, its data and its loss are the paper's: 3072-1000-1000-10, the first 50 CIFAR-10 images of
-#   each class, cross-entropy down to the published loss. Training takes another road there, along which
-#   nothing of the random start is left in the weights.
+#   each class, cross-entropy down to the published loss, in fewer steps along the same path. As on the
+#   paper's own path the middle layer mostly keeps its random start, and the attack leaves its equation out.
 # - The attack uses the mixture of rival classes that cross-entropy itself uses, where the paper uses the
-#   strongest rival alone; three restarts of 600 steps are pooled, where the paper pools about 100 of
+#   strongest rival alone; a few short restarts are pooled, where the paper pools about 100 of
 #   50,000.
 # - Added: two more seeds, and images that the network never saw as a control.
 

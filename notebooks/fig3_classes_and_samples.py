@@ -14,8 +14,9 @@
 #
 # - Two classes are vehicles against animals with one output and the logistic loss; three and more are the
 #   first classes of CIFAR-10 with cross-entropy.
-# - Training goes to the limit of gradient flow; one restart of a shorter attack, with at least 100
-#   candidates. Counts of one restart are lower than those of figure 10, which pools three.
+# - With several classes training ends at the published loss, with two far past it, at the limit of gradient
+#   flow; one restart of a shorter attack, with at least 100 candidates. Counts of one restart are lower
+#   than those of figure 10, which pools several.
 # - Three seeds, two for the largest sets. Added: held-out images as a control, and the rate at a fixed
 #   share of them.
 
