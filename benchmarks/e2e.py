@@ -93,5 +93,5 @@ def e2e_l2_500() -> Measurement:
 
 @case("e2e_binary_100_decay", e2e=True)
 def e2e_binary_100_decay() -> Measurement:
-    attack = replace(DEFAULTS["binary_decay"], candidates=200, restarts=4)
+    attack = replace(DEFAULTS["binary_decay"], candidates=200)
     return end_to_end(None, "vehicles_vs_animals", 50, TrainSettings(weight_decay=1e-3), attack)
