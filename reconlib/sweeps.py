@@ -1,8 +1,6 @@
 """Grids of experiments over settings and seeds, each with its control, reduced to what a figure needs.
 
-Every cell goes through `experiments.run`, which keeps it on disk: a sweep that was interrupted goes on where
-it was, and notebooks that ask for the same cell share it.
-"""
+Every cell is kept on disk by `experiments.run`: sweeps resume, and notebooks share cells."""
 
 from __future__ import annotations
 
