@@ -35,8 +35,9 @@ from reconlib.catalogue import claim
 from reconlib.claims import ratio, trend
 from reconlib.experiments import Experiment
 from reconlib.plots import curves, scatter
+from reconlib.profiles import at_profile
 from reconlib.results import record
-from reconlib.sweeps import at_profile, check_reconstructions, held_out_ratio, spread, sweep
+from reconlib.sweeps import check_reconstructions, held_out_ratio, spread, sweep
 from reconlib.verdicts import claims_markdown, provenance_markdown
 
 if profile == "smoke":

@@ -44,8 +44,9 @@ from reconlib.convolutions import BOUND, convolution, explain, explained, totals
 from reconlib.experiments import run
 from reconlib.galleries import gallery
 from reconlib.plots import Series, curves, heat_map
+from reconlib.profiles import at_profile
 from reconlib.results import record
-from reconlib.sweeps import at_profile, check_reconstructions, held_out_ratio, spread, sweep
+from reconlib.sweeps import check_reconstructions, held_out_ratio, spread, sweep
 from reconlib.verdicts import claims_markdown, provenance_markdown
 
 if profile == "smoke":

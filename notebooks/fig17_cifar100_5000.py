@@ -46,8 +46,9 @@ from reconlib.experiments import Experiment, run
 from reconlib.galleries import gallery, pairs
 from reconlib.matching import GOOD
 from reconlib.plots import distributions, scatter
+from reconlib.profiles import at_profile
 from reconlib.results import record
-from reconlib.sweeps import at_profile, check_reconstructions, held_out_ratio, spread, sweep
+from reconlib.sweeps import check_reconstructions, held_out_ratio, spread, sweep
 from reconlib.verdicts import claims_markdown, provenance_markdown
 
 if profile == "smoke":

@@ -43,8 +43,9 @@ from reconlib.galleries import gallery, images
 from reconlib.kernels import enlarged, first_layer_candidates, first_layer_images, side_by_side
 from reconlib.matching import judge
 from reconlib.plots import distributions, scatter
+from reconlib.profiles import at_profile
 from reconlib.results import record
-from reconlib.sweeps import at_profile, check_reconstructions, held_out_ratio, spread, sweep
+from reconlib.sweeps import check_reconstructions, held_out_ratio, spread, sweep
 from reconlib.verdicts import claims_markdown, provenance_markdown
 
 if profile == "smoke":  # at this size only a kernel as large as the image gives anything back

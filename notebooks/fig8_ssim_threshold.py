@@ -31,9 +31,10 @@ from reconlib.experiments import Experiment, run
 from reconlib.galleries import gallery, pairs
 from reconlib.matching import GOOD
 from reconlib.plots import Series, curves, distributions, rate_curves
+from reconlib.profiles import at_profile
 from reconlib.rates import roc
 from reconlib.results import record
-from reconlib.sweeps import at_profile, check_reconstructions, spread, sweep
+from reconlib.sweeps import check_reconstructions, spread, sweep
 from reconlib.verdicts import claims_markdown, provenance_markdown
 
 if profile == "smoke":

@@ -36,9 +36,10 @@ from reconlib.claims import ratio
 from reconlib.experiments import Experiment, run
 from reconlib.galleries import gallery, images, pairs
 from reconlib.plots import distributions, rate_curves
+from reconlib.profiles import at_profile
 from reconlib.rates import roc
 from reconlib.results import record
-from reconlib.sweeps import NEAR, at_profile, check_reconstructions, held_out_ratio, spread, sweep
+from reconlib.sweeps import NEAR, check_reconstructions, held_out_ratio, spread, sweep
 from reconlib.verdicts import claims_markdown, provenance_markdown
 
 if profile == "smoke":

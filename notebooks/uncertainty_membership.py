@@ -49,9 +49,10 @@ from reconlib.membership import (
     split,
 )
 from reconlib.plots import rate_curves
+from reconlib.profiles import at_profile
 from reconlib.rates import roc
 from reconlib.results import record
-from reconlib.sweeps import at_profile, spread
+from reconlib.sweeps import spread
 from reconlib.verdicts import claims_markdown, provenance_markdown
 
 dataset, classes = "cifar10", 10

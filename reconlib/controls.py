@@ -4,6 +4,7 @@ Each control is a set of candidates, or a set of images, that cannot contain a r
 - held_out: the attack's candidates against as many images that were never trained on;
 - untrained, other_weights: candidates of the same attack on a network that never saw the images;
 - first_layer: rows of the trained first layer, shown as images (no attack at all);
+- differences_held_out: differences of neurons, a second attack without a search, against images never seen;
 - noise: random candidates. With the mean image added and stretched they look like the mean image,
   which by itself reaches an SSIM of 0.3 to 0.4 with many photographs.
 """
@@ -71,6 +72,7 @@ def compare(
     task: Any,
     *,
     others: Mapping[str, Tensor] | None = None,
+    attacks: Mapping[str, Tensor] | None = None,
     noise: bool = True,
     seed: int = 0,
     **matching: Any,
@@ -78,7 +80,8 @@ def compare(
     """Judge candidates (m, C, H, W) against `task` and against the controls.
 
     `others` maps a control's name (untrained, other_weights, first_layer, …) to its candidates, which are
-    judged against the training images in the same way. `matching` goes to `judge`.
+    judged against the training images in the same way; `attacks` those of further attacks, which are judged
+    against the held-out images too, as `<name>_held_out`. `matching` goes to `judge`.
     """
     candidate_sets = dict(others or {})
     if "held_out" in candidate_sets:
@@ -86,8 +89,10 @@ def compare(
     if noise and len(candidates):
         candidate_sets["noise"] = noise_candidates(len(candidates), task.mean.shape, seed=seed)
     controls = {"held_out": judge(candidates, task.x_held_out, task.mean, **matching)}
-    for name, others_candidates in candidate_sets.items():
+    for name, others_candidates in {**candidate_sets, **(attacks or {})}.items():
         controls[name] = judge(others_candidates, task.x, task.mean, **matching)
+    for name, others_candidates in (attacks or {}).items():
+        controls[f"{name}_held_out"] = judge(others_candidates, task.x_held_out, task.mean, **matching)
     return Controls(judge(candidates, task.x, task.mean, **matching), controls)
 
 

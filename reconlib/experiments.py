@@ -12,9 +12,16 @@ from functools import cache as once
 from pathlib import Path
 from typing import Any, TypeVar
 
-from reconlib.attack import AttackSettings, Reconstruction, first_layer_rows, reconstruct
+from reconlib.attack import (
+    AttackSettings,
+    Reconstruction,
+    first_layer_rows,
+    neuron_differences,
+    reconstruct,
+)
 from reconlib.attack.checkpoints import fingerprint
 from reconlib.attack.defaults import settings_for
+from reconlib.attack.differences import has_differences
 from reconlib.boundary import Boundary, boundary
 from reconlib.controls import Controls, compare
 from reconlib.data import Task, load_task
@@ -27,8 +34,8 @@ from reconlib.training import Trained, TrainSettings, train
 
 T = TypeVar("T")
 
-SOME_CONTROLS = ("first_layer",)
-ALL_CONTROLS = ("first_layer", "untrained", "other_weights")
+SOME_CONTROLS = ("first_layer", "differences")
+ALL_CONTROLS = (*SOME_CONTROLS, "untrained", "other_weights")
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,8 @@ class Experiment:
             chosen |= several if task.outputs > 1 else {"trainer": "margin"}
         training = TrainSettings(**(chosen | dict(self.training or {})))
         attack = settings_for(model, loss, self.weight_decay, samples=len(task.x))
-        attack = replace(attack, **({"seed": self.seed} | dict(self.attack or {})))
+        # The papers' claims are about the search; `run` judges differences of neurons beside it.
+        attack = replace(attack, **({"seed": self.seed, "differences": 0} | dict(self.attack or {})))
         return model, training, attack
 
 
@@ -120,8 +128,9 @@ def run(
 ) -> Outcome:
     """Train, attack and judge, or load what an earlier run has left.
 
-    `controls` beside held-out images and noise: first_layer, untrained (the same attack on the start),
-    other_weights (the same attack on a network trained on as many other images).
+    `controls` beside held-out images and noise: first_layer, differences (of neurons: an attack, but not the
+    one that is judged), untrained (the same attack on the start), other_weights (the same attack on a
+    network trained on as many other images).
     `matching` goes to the judge. `cache` is a folder (default: `cache_folder()`).
     """
     unknown = set(controls) - set(ALL_CONTROLS)
@@ -136,9 +145,11 @@ def run(
         folder / f"train-{key}.json", lambda: train(model, task, training, cache=folder, progress=progress)
     )
     found, attack_seconds, attack_cached = _attacked(trained.network, attack, folder, progress)
-    others = {}
+    others, attacks = {}, {}
     if "first_layer" in controls and not model.kernel:
         others["first_layer"] = first_layer_rows(trained.network)
+    if "differences" in controls and has_differences(trained.network):
+        attacks["differences"] = neuron_differences(trained.network, 4 * len(task.x))[0]
     if "untrained" in controls:
         others["untrained"] = _attacked(Network(model), attack, folder, progress)[0].candidates
     if "other_weights" in controls:
@@ -153,7 +164,7 @@ def run(
         task,
         trained,
         found,
-        compare(found.candidates, task, others=others, **matching),
+        compare(found.candidates, task, others=others, attacks=attacks, **matching),
         boundary(trained.network, task.x, task.y, setting),
         {"train": train_seconds, "attack": attack_seconds},
         {"train": train_cached, "attack": attack_cached},

@@ -4,37 +4,26 @@ Every cell is kept on disk by `experiments.run`: sweeps resume, and notebooks sh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
 from torch import Tensor
 
-from reconlib.attack.defaults import DEFAULTS
 from reconlib.boundary import Boundary
 from reconlib.claims import ratio
-from reconlib.data.tasks import MULTICLASS
 from reconlib.experiments import ALL_CONTROLS, SOME_CONTROLS, Experiment, Outcome, run
-from reconlib.losses import get_loss
 from reconlib.matching import GOOD
 from reconlib.plots import Panel, Series
 from reconlib.rates import OperatingPoint, proportion_interval, roc
 from reconlib.results import Result
-from reconlib.text_notebooks import PROFILES
 from reconlib.training.certificate import Certificate
 
 Key = tuple[Any, ...]
 FALSE_POSITIVES = 0.01  # the share of held-out images that may pass, wherever a rate stands beside a count
 NEAR = 0.05  # the same for the rate by distance
-
-# The published random search's first run for each equation (σ_x, rates, λ_min, α).
-PUBLISHED: dict[str, dict[str, Any]] = {
-    "binary": {},  # DEFAULTS["paper"] itself
-    "multiclass": {"start_scale": 3.61e-4, "rate": 2.42e-4, "multiplier_rate": 0.951, "multiplier_min": 0.040,
-                   "alpha": (326.0, 326.0)},
-    "general": {"start_scale": 1.97e-2, "rate": 0.952, "multiplier_rate": 1e-4, "alpha": (90.3, 90.3)},
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,6 +65,11 @@ class Point:
         """Mean SSIM of the `count` best images: a quality that does not reward mere number."""
         return float(self.ssim.sort(descending=True).values[:count].mean())
 
+    def differences(self, what: str, held_out: bool = False) -> float:
+        """What the judge says of differences of neurons: "good" or "best"; nan where there are none."""
+        judged = self.summary["controls"].get("differences_held_out" if held_out else "differences")
+        return float("nan") if judged is None else float(judged[what])
+
     def panel(self, title: str, note: str = "") -> Panel:
         """SSIM against the distance from the boundary."""
         return Panel(title, self.boundary, self.ssim, note)
@@ -101,6 +95,9 @@ METRICS: dict[str, Metric] = {
     "best": Metric(lambda p: float(p.ssim.max()), "best SSIM", "{:.2f}"),
     "top20": Metric(lambda p: p.top(20), "SSIM of the 20 best", "{:.2f}"),
     "top30": Metric(lambda p: p.top(30), "SSIM of the 30 best", "{:.2f}"),
+    "differences": Metric(lambda p: p.differences("good"), "by differences of neurons"),
+    "differences_held_out": Metric(lambda p: p.differences("good", True), "the same, held out"),
+    "differences_best": Metric(lambda p: p.differences("best"), "best by differences", "{:.2f}"),
     "train_error": Metric(lambda p: p.certificate.train_error, "training error", "{:.1%}"),
     "test_error": Metric(lambda p: p.certificate.test_error, "test error", "{:.1%}"),
     "support": Metric(lambda p: p.boundary.effective_support, "samples that share the weights"),
@@ -108,6 +105,9 @@ METRICS: dict[str, Metric] = {
     "residual": Metric(lambda p: p.residual, "attack's residual", "{:.3f}"),
     "parameters": Metric(lambda p: p.parameters, "parameters", "{:,.0f}"),
 }
+
+
+DIFFERENCES = tuple(name for name in METRICS if name.startswith("differences"))
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ class Sweep:
         return max(self.points if keys is None else keys, key=lambda key: self.mean(metric, key))
 
     def markdown(self, *metrics: str) -> str:
-        """A table of cells: mean and range over seeds of counts with their controls, and of `metrics`."""
-        shown = ("good", "held_out_good", "rate", "best", *metrics)
+        """Mean and range over seeds of counts, by search and by differences, and of `metrics`."""
+        shown = [*self._known("good", "held_out_good", "rate", "best", *DIFFERENCES), *metrics]
         header = [*self.axes, "n", "seeds", *(METRICS[name].name for name in shown)]
         lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
         for key, cell in self.points.items():
@@ -162,12 +162,16 @@ class Sweep:
             lines.append("| " + " | ".join([*texts, str(cell[0].n), str(len(cell)), *numbers]) + " |")
         return "\n".join(lines)
 
+    def _known(self, *metrics: str) -> list[str]:
+        """Those of `metrics` that every point has: a convolution has no differences of neurons."""
+        return [m for m in metrics if not any(math.isnan(measure(m, point)) for point in self)]
+
     def record(self, result: Result, name: str) -> None:
         """Note every number of the grid in a notebook's results: table, controls, data and seconds."""
         rows = [(key, point) for key, cell in self.points.items() for point in cell]
         columns = {axis: [key[i] for key, _ in rows] for i, axis in enumerate(self.axes)}
         columns["seed"] = [point.experiment.seed for _, point in rows]
-        for metric in METRICS:
+        for metric in self._known(*METRICS):
             columns[metric] = [measure(metric, point) for _, point in rows]
         result.table(name, **columns)
         for key, point in rows:
@@ -268,33 +272,3 @@ def check_reconstructions(points: Iterable[Point]) -> str:
     if low <= NEAR:
         raise AssertionError(f"{told}: no better than chance, so nothing was reconstructed")
     return told
-
-
-def at_profile(experiment: Experiment, profile: str) -> Experiment:
-    """The experiment as a profile runs it: tiny and on embedded images, as it is, or as published."""
-    if profile not in PROFILES:
-        raise ValueError(f"unknown profile {profile!r}; choose one of {', '.join(PROFILES)}")
-    return {"smoke": tiny, "cpu": lambda same: same, "paper": published}[profile](experiment)
-
-
-def tiny(experiment: Experiment) -> Experiment:
-    """On the images that ship with the package, with narrow layers and one short attack: two seconds."""
-    return replace(
-        experiment,
-        dataset="fashion_mnist_mini",
-        task=MULTICLASS if experiment.task == MULTICLASS else "even_vs_odd_classes",
-        hidden=tuple(min(width, 200) for width in experiment.hidden),
-        attack={**(experiment.attack or {}), "restarts": 1, "steps": 600},
-    )
-
-
-def published(experiment: Experiment, epochs: int = 1_000_000, steps: int = 50_000) -> Experiment:
-    """With the papers' training (full batch, constant rate, float64) and their attack, in pixels."""
-    equation = "multiclass" if experiment.task == MULTICLASS else "binary"
-    if experiment.loss is not None and not get_loss(experiment.loss).separable:
-        equation = "general"
-    attack = asdict(DEFAULTS["paper"]) | PUBLISHED[equation] | {"equation": equation, "steps": steps}
-    for open_field in ("candidates", "seed"):  # twice the images, and the experiment's own
-        del attack[open_field]
-    training = {"trainer": "paper", "steps": epochs, "target_log_loss": None}
-    return replace(experiment, training=training, attack=attack)

@@ -22,11 +22,18 @@ COLOURS = {  # distinct in grey and for the colour-blind, and dark enough under 
 CONTROLS = {  # whose candidates, judged against which images
     "attack": ("the attack", "training images"),
     "held_out": ("the attack", "images never seen"),
+    "differences": ("no search: differences of neurons", "training images"),
+    "differences_held_out": ("no search: differences of neurons", "images never seen"),
     "first_layer": ("no attack: rows of the first layer", "training images"),
     "untrained": ("an attack on the untrained network", "training images"),
     "other_weights": ("an attack on a network trained on other images", "training images"),
     "noise": ("noise, with the mean image added", "training images"),
 }
+
+CONTROLS_INTRODUCTION = (
+    "The same judge on the attack, on differences of neurons (a second attack, which needs no search), and "
+    "where nothing can be found:"
+)
 
 
 @dataclass(frozen=True)
@@ -111,12 +118,12 @@ def claims_markdown(result: Mapping[str, Any]) -> str:
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     controls = controls_markdown(result)
     if controls:
-        lines += ["", "Where nothing can be found, the same judge says:", "", controls]
+        lines += ["", CONTROLS_INTRODUCTION, "", controls]
     return "\n".join(lines)
 
 
 def controls_markdown(result: Mapping[str, Any]) -> str:
-    """What the judge finds where nothing can be found, for the experiments with every control."""
+    """What the judge says of both attacks and of every control, for the experiments that have all of them."""
     lines = ["| candidates of | judged against | images | above 0.4 | best SSIM |", "|---|---|---|---|---|"]
     for name, found in result["controls"].items():
         if "other_weights" in found.get("controls", {}):

@@ -10,8 +10,9 @@ import torch
 from reconlib import convolutions
 from reconlib.convolutions import BOUND, convolution, explain, explained, totals
 from reconlib.experiments import run
+from reconlib.profiles import tiny
 from reconlib.results import record
-from reconlib.sweeps import Sweep, sweep, tiny
+from reconlib.sweeps import Sweep, sweep
 
 
 @pytest.fixture(scope="module")

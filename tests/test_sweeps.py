@@ -10,19 +10,9 @@ import torch
 from reconlib.attack.settings import AttackSettings
 from reconlib.controls import compare, noise_candidates
 from reconlib.experiments import ALL_CONTROLS, Experiment, run
+from reconlib.profiles import at_profile, published, tiny
 from reconlib.results import record
-from reconlib.sweeps import (
-    METRICS,
-    at_profile,
-    check_reconstructions,
-    held_out_ratio,
-    measure,
-    point,
-    published,
-    spread,
-    sweep,
-    tiny,
-)
+from reconlib.sweeps import METRICS, check_reconstructions, held_out_ratio, measure, point, spread, sweep
 from reconlib.verdicts import claims_markdown
 
 BASE = tiny(Experiment(per_class=5, hidden=(100, 100), weight_decay=1e-3))
@@ -123,7 +113,10 @@ def test_spread_says_mean_and_range():
 def test_the_first_point_has_every_control_and_the_page_shows_them(grid, result):
     names = [set(p.summary["controls"]) for p in grid]
     assert names[0] == {"held_out", "noise", *ALL_CONTROLS}
-    assert all(rest == {"held_out", "noise", "first_layer"} for rest in names[1:])
+    assert all(
+        rest == {"held_out", "noise", "first_layer", "differences", "differences_held_out"}
+        for rest in names[1:]
+    )
     assert all(len(p.summary["attack"]["ssim"]) == p.n for p in grid)
     assert all(len(p.summary["controls"]["held_out"]["ssim"]) == p.n for p in grid)
     table = claims_markdown(result.to_dict())

@@ -24,6 +24,7 @@ from reconlib.training.run import make_trainer
 MODEL = ModelSettings((1, 28, 28), 1, (120, 120), first_layer_scale=None)
 RUNS = {
     "flow": TrainSettings(target_log_loss=-3000.0),
+    "batches": TrainSettings(target_log_loss=-40.0, batch=7),
     "margin": TrainSettings(trainer="margin", settle_steps=40),
     "stationary": TrainSettings(weight_decay=1e-3, settle_steps=400),
     "newton": TrainSettings(loss="squared", weight_decay=1e-3),

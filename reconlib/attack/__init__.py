@@ -3,6 +3,7 @@
 from reconlib.attack.baselines import first_layer_rows, maximise_output
 from reconlib.attack.check import ModelError, ModelReport, check_model
 from reconlib.attack.defaults import DEFAULTS, default_settings
+from reconlib.attack.differences import neuron_differences
 from reconlib.attack.overview import Overview, overview
 from reconlib.attack.reconstruct import reconstruct
 from reconlib.attack.search import AttackDiverged
@@ -20,6 +21,7 @@ __all__ = [
     "default_settings",
     "first_layer_rows",
     "maximise_output",
+    "neuron_differences",
     "overview",
     "reconstruct",
 ]

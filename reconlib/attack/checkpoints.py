@@ -24,7 +24,8 @@ def fingerprint(
 ) -> str:
     """A hash of all that determines the result."""
     chosen = asdict(settings)
-    del chosen["restarts"], chosen["checkpoint_every"]  # finished restarts stay valid when more are asked for
+    # Finished restarts stay valid when more are asked for, and whatever is pooled with them.
+    del chosen["restarts"], chosen["differences"], chosen["checkpoint_every"]
     digest = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode())
     given = [("images", images), ("labels", labels)]
     for name, tensor in [*model.state_dict().items(), *given]:

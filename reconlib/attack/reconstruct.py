@@ -1,7 +1,8 @@
-"""From weights to candidates: restarts, pooled."""
+"""From weights to candidates: restarts, pooled, with the differences of neurons."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from reconlib.attack.checkpoints import fingerprint, load_search, save_search
+from reconlib.attack.differences import has_differences, neuron_differences
 from reconlib.attack.problem import Problem, build_problem
 from reconlib.attack.search import Search, SearchState
 from reconlib.attack.settings import AttackSettings, Reconstruction
@@ -55,7 +57,8 @@ def reconstruct(
             histories.append(search.history)
             if path is not None:
                 save_search(path, key, finished, None, histories)
-    return _pool(problem, settings, finished[: settings.restarts], histories[: settings.restarts])
+    found = _pool(problem, settings, finished[: settings.restarts], histories[: settings.restarts])
+    return _with_differences(found, model, problem) if settings.differences else found
 
 
 def _show(bar: tqdm, search: Search) -> None:
@@ -92,4 +95,26 @@ def _pool(
         history={name: [value for history in histories for value in history[name]] for name in histories[0]},
         settings=settings,
         caveats=problem.caveats,
+    )
+
+
+def _with_differences(found: Reconstruction, model: nn.Module, problem: Problem) -> Reconstruction:
+    """The same with differences of neurons added; their labels are the network's own."""
+    if not has_differences(model):
+        caveat = "no fully connected layers read the image: no differences of neurons, only the search"
+        return replace(found, caveats=(*found.caveats, caveat))
+    shape = problem.report.input_shape
+    images, sizes = neuron_differences(model, found.settings.differences, input_shape=shape)
+    like = next(model.parameters())
+    with torch.no_grad():
+        out = model(images.to(like)).reshape(len(images), -1).float().cpu()
+    label = (out[:, 0] > 0).long() if out.shape[1] == 1 else out.argmax(1)
+    if found.multipliers.dim() == 2:
+        sizes = torch.zeros_like(out).scatter_(1, label[:, None], sizes[:, None])
+    return replace(
+        found,
+        candidates=torch.cat([found.candidates, images]),
+        multipliers=torch.cat([found.multipliers, sizes]),
+        labels=None if found.labels is None else torch.cat([found.labels, label]),
+        run=torch.cat([found.run, torch.full((len(images),), -1)]),
     )

@@ -24,6 +24,8 @@ class AttackSettings:
     # already look like images move on to where a larger brightness and smaller multipliers explain more.
     cycles: int = 1
     seed: int = 0
+    # So many candidates more from differences of neurons, which cost no search; 0: the papers' search alone.
+    differences: int = 0
 
     # Where the search happens, and in which units.
     rank: int | Literal["auto"] | None = "auto"  # directions of the first layer; None searches in pixels
@@ -74,6 +76,7 @@ class AttackSettings:
             object.__setattr__(self, "input_shape", tuple(int(s) for s in self.input_shape))
         for name in ("steps", "restarts", "cycles", "solve_every", "prior_every", "checkpoint_every"):
             _at_least(name, getattr(self, name), 1)
+        _at_least("differences", self.differences, 0)
         for name in ("candidates", "chunk"):
             if getattr(self, name) is not None:
                 _at_least(name, getattr(self, name), 1)
@@ -106,7 +109,7 @@ class Reconstruction:
     candidates: Tensor  # (m, *input_shape) float32
     multipliers: Tensor  # (m,), or (m, outputs) for general losses of vector outputs: θ = Σ λ_i ∇o_i
     labels: Tensor | None  # (m,) int64; None for general losses
-    run: Tensor  # (m,) int64: the restart that a candidate came from
+    run: Tensor  # (m,) int64: the restart that a candidate came from, −1 for differences of neurons
     residual: Tensor  # (runs,) weighted stationarity loss at the end, relative to that of no candidates
     history: dict[str, list[float]]
     settings: AttackSettings

@@ -66,7 +66,8 @@ class TrainSettings:
     momentum: float | None = None  # flow: None raises it as the loss falls
     sharpness: float | None = None  # fast trainers: slopes σ(αz) in the backward pass; inf: the ReLU's
     start_scale: float | None = None  # factor on the whole start
-    batch: int | None = None  # sgd and adam: samples per step; None is the full batch (sgd: 32)
+    # sgd, adam, and flow until the loss is small: samples per step; None is the full batch (sgd: 32)
+    batch: int | None = None
     schedule: str | None = None  # sgd, adam and paper: "constant" or "cosine"
     dtype: str | None = None
     space: str | None = None  # "span" or "pixels": where the first layer is trained
