@@ -149,7 +149,7 @@ def run(
     if "first_layer" in controls and not model.kernel:
         others["first_layer"] = first_layer_rows(trained.network)
     if "differences" in controls and has_differences(trained.network):
-        attacks["differences"] = neuron_differences(trained.network, 4 * len(task.x))[0]
+        attacks["differences"] = neuron_differences(trained.network).images
     if "untrained" in controls:
         others["untrained"] = _attacked(Network(model), attack, folder, progress)[0].candidates
     if "other_weights" in controls:

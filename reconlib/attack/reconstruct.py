@@ -104,7 +104,7 @@ def _with_differences(found: Reconstruction, model: nn.Module, problem: Problem)
         caveat = "no fully connected layers read the image: no differences of neurons, only the search"
         return replace(found, caveats=(*found.caveats, caveat))
     shape = problem.report.input_shape
-    images, sizes = neuron_differences(model, found.settings.differences, input_shape=shape)
+    images, sizes, _ = neuron_differences(model, found.settings.differences, input_shape=shape)
     like = next(model.parameters())
     with torch.no_grad():
         out = model(images.to(like)).reshape(len(images), -1).float().cpu()

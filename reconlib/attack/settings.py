@@ -24,7 +24,7 @@ class AttackSettings:
     # already look like images move on to where a larger brightness and smaller multipliers explain more.
     cycles: int = 1
     seed: int = 0
-    # So many candidates more from differences of neurons, which cost no search; 0: the papers' search alone.
+    # Each neuron's differences from so many neighbours join the pool: no search; 0: the papers' search alone.
     differences: int = 0
 
     # Where the search happens, and in which units.
