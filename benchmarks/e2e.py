@@ -89,14 +89,6 @@ def e2e_multiclass_500() -> Measurement:
     return end_to_end(30, "multiclass", 50, training, attack)
 
 
-@case("e2e_multiclass_500_flow", e2e=True)
-def e2e_multiclass_500_flow() -> Measurement:
-    """The same at the published loss of 2e-7, where the second layer keeps its start."""
-    training = TrainSettings(loss="cross_entropy", trainer="flow", target_log_loss=-15.4)
-    attack = replace(DEFAULTS["multiclass"], layer_weights=(1.0, 0.0, 1.0))
-    return end_to_end(30, "multiclass", 50, training, attack)
-
-
 @case("e2e_l2_500", e2e=True)
 def e2e_l2_500() -> Measurement:
     training = TrainSettings(loss="squared", weight_decay=7.5e-4)

@@ -62,10 +62,10 @@ result = record("neuron_differences", profile, parameters)
 # bias $b_j$ appended, is a sum over the training images,
 #
 # $$
-# (w_j,\,b_j)=v_j\sum_i p_{ij}\,\mu_i\,(x_i,\,1),
+# (w_j,\,b_j)=v_j\sum_i s_{ij}\,\mu_i\,(x_i,\,1),
 # $$
 #
-# where $\mu_i=\lambda_iy_i$ is the image's multiplier with its sign, $p_{ij}$ is the slope of the ReLU, 1
+# where $\mu_i=\lambda_iy_i$ is the image's multiplier with its sign, $s_{ij}$ is the slope of the ReLU, 1
 # where the neuron responds to the image and 0 where it does not, and $v_j$ is what the later layers make
 # of the neuron. In networks that have come to rest, $v_j$ is the same for all images: the layers in
 # between have lost their random start, and what is left of them has rank one for each output. It can be
@@ -74,7 +74,7 @@ result = record("neuron_differences", profile, parameters)
 # Now divide every row by its $v_j$ and subtract two of them:
 #
 # $$
-# \frac{(w_j,b_j)}{v_j}-\frac{(w_k,b_k)}{v_k}=\sum_i\,(p_{ij}-p_{ik})\,\mu_i\,(x_i,\,1).
+# \frac{(w_j,b_j)}{v_j}-\frac{(w_k,b_k)}{v_k}=\sum_i\,(s_{ij}-s_{ik})\,\mu_i\,(x_i,\,1).
 # $$
 #
 # Only the images that the two neurons treat differently remain. If it is a single one, the difference

@@ -21,7 +21,7 @@ from reconlib.rates import operating_point
 def planted(n: int, d: int, hidden: tuple[int, ...], seed: int) -> tuple[Network, Tensor, Tensor]:
     """A network whose neurons come in chains: each next one sees one image more; images and multipliers.
 
-    The rows are v_j Σ_i p_ij μ_i (x_i, 1), whatever slopes the network itself would give the images.
+    The rows are v_j Σ_i s_ij μ_i (x_i, 1), whatever slopes the network itself would give the images.
     """
     generator = torch.Generator().manual_seed(seed)
 

@@ -1,7 +1,7 @@
 """Images as differences of neurons: linear algebra on the weights, and no search.
 
-Where the equation holds, row j of the first layer with its bias appended is Σ_i p_ij (v_j·γ_i) (x_i, 1):
-p_ij is the slope of the ReLU, v_j what the later layers make of neuron j, γ_i the multipliers of sample i.
+Where the equation holds, row j of the first layer with its bias appended is Σ_i s_ij (v_j·γ_i) (x_i, 1):
+s_ij is the slope of the ReLU, v_j what the later layers make of neuron j, γ_i the multipliers of sample i.
 Divided by |v_j|, two neurons that no sample tells apart are equal. Two that one sample alone tells apart
 differ by a multiple of (x_i, 1), and the last coordinate says by which. Among nearest neighbours there are
 many of these: training pushes the kinks of the ReLU onto samples, on both sides of which neurons settle.
