@@ -85,7 +85,7 @@ def e2e_binary_500_flow() -> Measurement:
 def e2e_multiclass_500() -> Measurement:
     """Ten classes, fifty images each, the limit of the flow; each class brings kinks, which take longer."""
     training = TrainSettings(loss="cross_entropy", trainer="margin", settle_steps=3600)
-    attack = replace(DEFAULTS["multiclass"], layer_weights=(1.0, 0.0, 1.0), restarts=8)
+    attack = replace(DEFAULTS["multiclass"], layer_weights=(1.0, 0.0, 1.0))
     return end_to_end(30, "multiclass", 50, training, attack)
 
 

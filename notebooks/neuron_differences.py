@@ -25,6 +25,7 @@ seeds: int = 3  # networks of each kind
 samples: int = 500  # training images of each network
 weight_decay: float = 1e-3  # of the network with decay
 regression_decay: float = 7.5e-4  # of the network trained with the squared error
+settle_steps: int = 3600  # at the end of training with ten classes, each of which brings kinks of its own
 
 # %% tags=["hide-input"]
 import time
@@ -50,9 +51,10 @@ from reconlib.training import train
 from reconlib.verdicts import provenance_markdown
 
 if profile == "smoke":
-    samples, seeds = 60, 1
+    samples, seeds, settle_steps = 60, 1, 100
 parameters = {"seed": seed, "seeds": seeds, "samples": samples}
 parameters |= {"weight_decay": weight_decay, "regression_decay": regression_decay}
+parameters["settle_steps"] = settle_steps
 result = record("neuron_differences", profile, parameters)
 
 # %% [markdown]
@@ -92,7 +94,7 @@ cells = {
     "squared error, weight decay": replace(two, loss="squared", weight_decay=regression_decay),
     "two classes, four layers": replace(two, hidden=(500, 500, 500)),
     "two classes, two layers": replace(two, hidden=(1000,)),
-    "ten classes": replace(ten, training={"trainer": "margin"}),
+    "ten classes": replace(ten, training={"trainer": "margin", "settle_steps": settle_steps}),
     "ten classes, published loss": ten,
 }
 cells = {name: at_profile(cell, profile) for name, cell in cells.items()}

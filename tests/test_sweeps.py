@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from reconlib.attack import neuron_differences
 from reconlib.attack.settings import AttackSettings
 from reconlib.controls import compare, noise_candidates
 from reconlib.experiments import ALL_CONTROLS, Experiment, run
+from reconlib.matching import judge
 from reconlib.profiles import at_profile, published, tiny
 from reconlib.results import record
 from reconlib.sweeps import METRICS, check_reconstructions, held_out_ratio, measure, point, spread, sweep
@@ -112,7 +114,7 @@ def test_spread_says_mean_and_range():
 
 def test_the_first_point_has_every_control_and_the_page_shows_them(grid, result):
     names = [set(p.summary["controls"]) for p in grid]
-    assert names[0] == {"held_out", "noise", *ALL_CONTROLS}
+    assert names[0] == {"held_out", "noise", "differences_held_out", *ALL_CONTROLS}
     assert all(
         rest == {"held_out", "noise", "first_layer", "differences", "differences_held_out"}
         for rest in names[1:]
@@ -125,6 +127,26 @@ def test_the_first_point_has_every_control_and_the_page_shows_them(grid, result)
     assert f"{row}| {found['good']} | {found['best']:.2f} |" in table
 
 
+def test_differences_of_neurons_stand_beside_the_search(grid, result):
+    first = grid[1e-3][0]
+    outcome = run(first.experiment)
+    images = neuron_differences(outcome.trained.network).images
+    inside, outside = (judge(images, x, outcome.task.mean) for x in (outcome.task.x, outcome.task.x_held_out))
+    assert measure("differences", first) == inside.good
+    assert measure("differences_best", first) == pytest.approx(inside.best)
+    assert measure("differences_held_out", first) == outside.good
+    assert METRICS["differences"].name in grid.markdown()
+    assert "no search: differences of neurons | images never seen" in claims_markdown(result.to_dict())
+
+
+def test_a_convolution_has_no_differences_and_its_table_no_column_for_them(tmp_path):
+    small = replace(BASE, hidden=(30,), kernel=5, channels=2, attack={"steps": 5, "restarts": 1})
+    with record("convolution", "smoke", {}, root=tmp_path) as result:
+        grid = sweep({1: small}, axes=["cell"], seeds=[0], result=result, name="cells")
+        assert "differences" not in result.to_dict()["tables"]["cells"]
+    assert METRICS["differences"].name not in grid.markdown()
+
+
 def test_another_network_never_saw_the_images():
     """Its candidates are those of the same attack on a network trained on images that overlap nothing."""
     here = replace(BASE, seed=5)
@@ -135,7 +157,7 @@ def test_another_network_never_saw_the_images():
     own, other = outcome.task, elsewhere.data()
     shared = (own.x + own.mean).flatten(1)[:, None] == (other.x + other.mean).flatten(1)
     assert not shared.all(2).any()
-    with pytest.raises(ValueError, match="unknown controls first; there are first_layer, untrained, other"):
+    with pytest.raises(ValueError, match="unknown controls first; there are first_layer, differences, untr"):
         run(here, controls=["first"])
 
 
