@@ -3,8 +3,8 @@
 Where the equation holds, row j of the first layer with its bias appended is Σ_i s_ij (v_j·γ_i) (x_i, 1):
 s_ij is the slope of the ReLU, v_j what the later layers make of neuron j, γ_i the multipliers of sample i.
 Divided by |v_j|, two neurons that no sample tells apart are equal. Two that one sample alone tells apart
-differ by a multiple of (x_i, 1), and the last coordinate says by which. Among nearest neighbours there are
-many of these: training pushes the kinks of the ReLU onto samples, on both sides of which neurons settle.
+differ by a multiple of (x_i, 1), and the last coordinate says by which. Nearest neighbours disagree about
+few samples, and one of these often outweighs the rest: training pushes the kinks of the ReLU onto samples.
 
 It rests on v_j being the same for all samples, up to the size: exactly so for one output once the layers
 between have lost their random start, roughly for several outputs, where only pairs with parallel v count.
