@@ -6,7 +6,7 @@
 # | Claim | none of the papers': this page goes beyond them |
 # | Figure | none |
 # | Expected | more images than the search finds, in less than a second |
-# | Cost | about 10 minutes on 2 cores, no GPU, beside the networks it shares with figure 2 |
+# | Cost | about 15 minutes on 2 cores, no GPU, beside the networks it shares with figure 2 |
 # | Command | `papermill notebooks/neuron_differences.py` |
 # | Differs from the papers | the attack itself; networks and judge are those of the other pages |
 #
@@ -70,9 +70,9 @@ result = record("neuron_differences", profile, parameters)
 #
 # where $\mu_i=\lambda_iy_i$ is the image's multiplier with its sign, $s_{ij}$ is the slope of the ReLU, 1
 # where the neuron responds to the image and 0 where it does not, and $v_j$ is what the later layers make
-# of the neuron. In networks that have come to rest, $v_j$ is the same for all images: the layers in
-# between have lost their random start, and what is left of them has rank one for each output. It can be
-# read off the weights as the product of the later matrices.
+# of the neuron. In networks that have come to rest, $v_j$ is the same for most images: the layers in
+# between have lost their random start, and little is left in them but one direction for each sign of an
+# output. It can be read off the weights as the product of the later matrices.
 #
 # Now divide every row by its $v_j$ and subtract two of them:
 #

@@ -6,8 +6,8 @@ Divided by |v_j|, two neurons that no sample tells apart are equal. Two that one
 differ by a multiple of (x_i, 1), and the last coordinate says by which. Nearest neighbours disagree about
 few samples, and one of these often outweighs the rest: training pushes the kinks of the ReLU onto samples.
 
-It rests on v_j being the same for all samples, up to the size: exactly so for one output once the layers
-between have lost their random start, roughly for several outputs, where only pairs with parallel v count.
+It rests on v_j being the same for all samples, up to the size: for most of them it is, with one output,
+once the layers between have lost their random start; with several outputs only pairs with parallel v count.
 """
 
 from __future__ import annotations
