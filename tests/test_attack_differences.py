@@ -151,6 +151,16 @@ def test_they_join_the_pool_and_leave_the_search_alone(equation: str, outputs: i
     assert found.labels is None if equation == "general" else torch.equal(found.labels[6:], own)
 
 
+def test_neurons_that_are_all_alike_add_nothing_and_lose_nothing() -> None:
+    network = MLP((1, 3, 4), (2,), 1, first_layer_scale=None)
+    with torch.no_grad():
+        for parameter, axis in zip(network.parameters(), (0, 0, 1), strict=True):
+            parameter.copy_(parameter.narrow(axis, 0, 1).expand_as(parameter).clone())
+    assert neuron_differences(network).images.shape == (0, 1, 3, 4)
+    found = reconstruct(network, AttackSettings(candidates=4, steps=2, differences=3), progress=False)
+    assert len(found.candidates) == len(found.multipliers) == len(found.labels) == 4
+
+
 def test_a_convolution_is_searched_alone_and_says_so() -> None:
     settings = AttackSettings(candidates=4, steps=2, differences=5)
     found = reconstruct(ConvNet((1, 6, 6), 3, 4, (5,)), settings, progress=False)

@@ -148,6 +148,14 @@ def test_the_flow_reaches_losses_no_float_can_hold(binary, multiclass) -> None:
         assert 1 in certificate.layers or any("layer 2" in note for note in certificate.notes)
 
 
+def test_mini_batches_come_first_and_the_flow_ends_at_the_target(multiclass) -> None:
+    settings = TrainSettings(loss="cross_entropy", batch=5, target_log_loss=-30.0)
+    trained = train(model_for(multiclass), multiclass, settings, progress=False)
+    assert trained.stopped == "target" and trained.certificate.log_loss <= -30
+    batches = [math.isnan(r) for r in trained.history["residual"]]  # the flow has a residual, a batch none
+    assert batches[0] and not batches[-1] and batches == sorted(batches, reverse=True)
+
+
 def test_the_limit_of_the_flow_is_stationary_in_every_layer(binary) -> None:
     settings = TrainSettings(trainer="margin", target_log_loss=-20.0, settle_steps=600)
     trained = train(model_for(binary, (100, 100)), binary, settings, progress=False)

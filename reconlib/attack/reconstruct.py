@@ -107,7 +107,7 @@ def _with_differences(found: Reconstruction, model: nn.Module, problem: Problem)
     images, sizes, _ = neuron_differences(model, found.settings.differences, input_shape=shape)
     like = next(model.parameters())
     with torch.no_grad():
-        out = model(images.to(like)).reshape(len(images), -1).float().cpu()
+        out = model(images.to(like)).reshape(len(images), problem.report.outputs).float().cpu()
     label = (out[:, 0] > 0).long() if out.shape[1] == 1 else out.argmax(1)
     if found.multipliers.dim() == 2:
         sizes = torch.zeros_like(out).scatter_(1, label[:, None], sizes[:, None])
