@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -11,6 +13,7 @@ from reconlib.bilevel import (
     FORMULATIONS,
     Classifier,
     NotConverged,
+    Retrained,
     Training,
     implicit,
     parameter_distance,
@@ -206,6 +209,29 @@ def test_retraining_says_when_it_did_not_converge() -> None:
     training, x = problem(5, 3)
     with pytest.raises(NotConverged, match="after 2 steps"):
         retrain(training, x, training.classifier.start(0), most_steps=2)
+
+
+def test_a_search_turns_back_where_retraining_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first five trials that are far from the start are refused; the search still descends."""
+    training, x = problem(0, 3)
+    target = given(training, x)
+    module = importlib.import_module("reconlib.bilevel.search")
+    refused = []
+
+    def fragile(training: Training, at: Tensor, start: Tensor) -> Retrained:
+        if float((at - x).abs().max()) > 0.1 and len(refused) < 5:
+            refused.append(at)
+            raise NotConverged("too stiff")
+        return retrain(training, at, start)
+
+    monkeypatch.setattr(module, "retrain", fragile)
+    found = search("bilevel", training, target, x, steps=60)
+    assert len(refused) == 5
+    assert found.parameter_distance < 0.3 * found.history["distance"][0]
+    monkeypatch.setattr(module, "retrain", lambda *_: fragile(training, x + 1.0, target))
+    refused.clear()
+    with pytest.raises(NotConverged, match="too stiff"):
+        search("bilevel", training, target, x)
 
 
 def test_errors_say_what_is_wrong() -> None:

@@ -79,7 +79,8 @@ def search(
 
 def parameter_distance(training: Training, x: Tensor, target: Tensor, start: Tensor | None = None) -> float:
     """‖θ(x) − θ*‖ / ‖θ*‖ after retraining on x (n, *image), from `start` or, by default, from θ* itself."""
-    theta = retrain(training, x.double().flatten(1), target if start is None else start).theta
+    begin = target if start is None else start
+    theta = retrain(training, x.double().flatten(1), begin, most_steps=5000).theta
     return float((theta - target).norm() / target.norm())
 
 
@@ -93,20 +94,36 @@ class _Bilevel:
     def __init__(self, training: Training, target: Tensor):
         self.training, self.target = training, target
         self.theta, self.value = target, math.inf
+        self.images: Tensor | None = None  # the best so far
 
     def __call__(self, x: Tensor) -> tuple[float, Tensor]:
+        try:
+            theta, value, gradient = self._retrained(x)
+        except NotConverged:
+            if self.images is None:
+                raise
+            return self._refused(x - self.images)
+        if value < self.value:
+            self.theta, self.value, self.images = theta, value, x.clone()
+        return value, gradient
+
+    def _retrained(self, x: Tensor) -> tuple[Tensor, float, Tensor]:
         theta = self.theta
         for _ in range(_MOST_SADDLES):
             theta = retrain(self.training, x, theta).theta
             try:
-                value, gradient = implicit(self.training, x, theta, self.target)
+                return theta, *implicit(self.training, x, theta, self.target)
             except Saddle as saddle:
                 theta = leave(self.training, x, theta, saddle)
-                continue
-            if value < self.value:
-                self.theta, self.value = theta, value
-            return value, gradient
         raise NotConverged(f"retraining met {_MOST_SADDLES} saddles in a row: lower the sharpness")
+
+    def _refused(self, away: Tensor) -> tuple[float, Tensor]:
+        """Where retraining fails, `away` from the best images: a value and a slope that lead back to them.
+
+        A line search tries images far from the best ones, where the inner problem can be too stiff.
+        """
+        value = 10.0 * self.value
+        return value, away * (value / float((away * away).sum().clamp_min(1e-30)))
 
 
 def _kkt(training: Training, target: Tensor) -> Objective:
