@@ -218,11 +218,11 @@ def test_a_search_turns_back_where_retraining_fails(monkeypatch: pytest.MonkeyPa
     module = importlib.import_module("reconlib.bilevel.search")
     refused = []
 
-    def fragile(training: Training, at: Tensor, start: Tensor) -> Retrained:
+    def fragile(training: Training, at: Tensor, start: Tensor, **limits: int) -> Retrained:
         if float((at - x).abs().max()) > 0.1 and len(refused) < 5:
             refused.append(at)
             raise NotConverged("too stiff")
-        return retrain(training, at, start)
+        return retrain(training, at, start, **limits)
 
     monkeypatch.setattr(module, "retrain", fragile)
     found = search("bilevel", training, target, x, steps=60)
