@@ -110,12 +110,12 @@ Markdown(head + "\n" + "|---" * (6 + len(BLIND)) + "|\n" + rows)
 
 # %% [markdown]
 # *Members* and *look-alikes*: how many there are at the end, of how many starts of each kind. A search may
-# wear an image down until it is like nothing, and what is left of it is out of the comparison; or it may turn
-# another image into a training image, so that there can be more members than starts of their kind. Then the area
-# under the ROC of each score: 1 if all members come before all look-alikes, one half if they are mixed, 0 if
-# they come last. The *best* takes the score that serves the adversary most, read in whichever direction is
-# better. The choice alone gains something, and *best by chance* says how much: the same number when lots
-# decide which images count as trained on.
+# wear an image down until it is like nothing, and what is left of it is out of the comparison; or it may
+# turn another image into a training image, so that there can be more members than starts of their kind.
+# Then the area under the ROC of each score: 1 if all members come before all look-alikes, one half if they
+# are mixed, 0 if they come last. The *best* takes the score that serves the adversary most, read in
+# whichever direction is better. The choice alone gains something, and *best by chance* says how much: the
+# same number when lots decide which images count as trained on.
 
 
 # %% tags=["hide-input"]
@@ -206,7 +206,7 @@ for name, cell in cells.items():
 deep = {name: [best_area(pool, look_alikes=False) for pool in found] for name, found in large.items()}
 rows = "\n".join(
     f"| {name} | {spread([int(p.member.sum()) for p in found])} | "
-    f"{spread([int(p.look_alike.sum()) for p in found])} | {spread([len(p.image) for p in found], '{:,.0f}')} | "
+    f"{spread([int(p.look_alike.sum()) for p in found])} | {len(found[0].image):,} | "
     + " | ".join(spread([areas(p, look_alikes=False)[n] for p in found], "{:.2f}") for n in BLIND)
     + f" | {in_words(best_rate(join(found), look_alikes=False))} |"
     for name, found in large.items()
