@@ -37,7 +37,7 @@ from dataclasses import replace
 
 from IPython.display import Markdown
 
-from reconlib.convolutions import BOUND, convolution, features, pixels
+from reconlib.convolutions import BOUND, convolution, features, hidden_rank, pixels
 from reconlib.experiments import run
 from reconlib.galleries import gallery, images
 from reconlib.kernels import enlarged, first_layer_candidates, first_layer_images, side_by_side
@@ -120,6 +120,8 @@ distributions(
 
 # %% tags=["hide-input"]
 conv_residual = [p.certificate.residual for p in found]
+ranks = [hidden_rank(p) for p in found]
+result.metric("rank_behind_the_convolution", ranks)
 Markdown(f"""**{spread(grid.values("good", "convolution"))}** of {found[0].n} images come back above SSIM 0.4
 (the best at {spread(grid.values("best", "convolution"), "{:.2f}")}), and
 {spread(grid.values("held_out_good", "convolution"))} of as many held-out images pass with the same
@@ -131,7 +133,9 @@ network {spread(grid.values("good", "fully connected"))} come back, and
 The attack leaves {spread(grid.values("residual", "convolution"), "{:.1%}")} of the equation unexplained; the
 true images with their true multipliers leave a vector of {spread(conv_residual, "{:.2f}")} of
 $\\|\\theta\\|$. One image is {pixels(found[0]):,} numbers, and the convolution hands on
-{features(found[0]):,} for it.""")
+{features(found[0]):,} for it. The layer behind it has {hidden:,} rows, and up to one per cent they are
+combinations of {spread(ranks)} sums of features, which {spread(grid.values("support", "convolution"))}
+images share.""")
 
 # %% [markdown]
 # ## Kernels and rows

@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import torch
+
 from reconlib.claims import ratio, trend
 from reconlib.data.catalogue import dataset_info
-from reconlib.experiments import Experiment
+from reconlib.experiments import Experiment, run
 from reconlib.sweeps import Point, Sweep
 
 BOUND = 1.5  # candidates within this multiple of the best distance are averaged: the paper's value here
@@ -54,11 +56,25 @@ def features(p: Point) -> int:
     return p.experiment.channels * (height - side) * (width - side)
 
 
+def hidden_rank(p: Point, share: float = 0.01) -> int:
+    """Directions of the layer behind the convolution that are above `share` of the strongest one.
+
+    The layer's rows are weighted sums of the images' features. If all of them are combinations of a few
+    sums, the features of a single image cannot be told from the sum it is in, whatever the attack.
+    """
+    features(p)  # only networks with a convolution have such a layer
+    network = run(p.experiment, controls=(), bound=BOUND).trained.network
+    weight = network.state_dict()["layers.1.weight"].double()
+    values = torch.linalg.eigvalsh(weight @ weight.T).clamp_min(0.0).sqrt()
+    return int((values > share * values.max()).sum())
+
+
 EXPLANATIONS: dict[str, Callable[[Point], float]] = {
     "features per pixel": lambda p: features(p) / pixels(p),
     "parameters per unknown": lambda p: p.parameters / (pixels(p) * p.n),
     "share on the margin": lambda p: float(p.boundary.on_margin().double().mean()),
     "samples that share the weights": lambda p: p.boundary.effective_support,
+    "rank of the layer behind": lambda p: float(hidden_rank(p)),
     "residual of the true images": lambda p: p.certificate.residual,
     "residual of the attack": lambda p: p.residual,
 }

@@ -72,6 +72,18 @@ def test_features_and_pixels_are_those_of_the_network(grid):
         convolutions.features(dense)
 
 
+def test_the_rank_behind_the_convolution_is_that_of_its_weights(grid, monkeypatch):
+    (p,) = grid[14, 4]
+    outcome = run(p.experiment, bound=BOUND)
+    weight = outcome.trained.network.layers[1].weight
+    values = torch.linalg.svdvals(weight.detach().double())
+    assert convolutions.hidden_rank(p) == int((values > 0.01 * values[0]).sum()) > 1
+    with torch.no_grad():
+        weight.copy_(torch.outer(torch.arange(len(weight)) + 1.0, weight[0]))
+    monkeypatch.setattr(convolutions, "run", lambda *_, **__: outcome)
+    assert convolutions.hidden_rank(p) == 1 == explain("rank of the layer behind", p)
+
+
 def test_counts_that_follow_the_features(grid):
     # (3, 2), (3, 4), (14, 2), (14, 4), (28, 2), (28, 4): features fall from left to right but for channels.
     found = explained(counted(grid, [5, 6, 3, 4, 1, 2]))
