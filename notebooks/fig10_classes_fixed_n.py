@@ -6,7 +6,7 @@
 # | Claim | With 500 images ten classes give more than six times the count of two (Buzaglo et al. 2023) |
 # | Figure | 10 |
 # | Expected | a count that rises with the classes, six times from 2 to 10, and a higher SSIM |
-# | Cost | about 50 minutes on 2 cores, no GPU; 21 of them are shared with figures 1, 2 and 8 |
+# | Cost | about two hours on 2 cores, no GPU; some 25 minutes are shared with figures 1, 2 and 8 |
 # | Command | `papermill notebooks/fig10_classes_fixed_n.py` |
 # | Differs from the paper | faster training and attack, three seeds, controls: see below |
 #
@@ -187,7 +187,8 @@ for way in names:
     result.metric(f"ratio: {way}", ratios[way])
     result.metric(f"gain: {way}", gains[way])
 best_ratio, best_gain = (max(found, key=found.__getitem__) for found in (ratios, gains))
-Markdown(f"""{ends[1]} classes over {ends[0]}, by what was tried: {"; ".join(f"{w} {r:.2f}" for w, r in ratios.items())}.
+listed = "; ".join(f"{way} {value:.2f}" for way, value in ratios.items())
+Markdown(f"""{ends[1]} classes over {ends[0]}, by what was tried: {listed}.
 The largest ratio is that of *{best_ratio}*; the largest gain in the SSIM of the 30 best,
 {gains[best_gain]:.3f}, that of *{best_gain}*. The longer runs are {longer} times as long, the published
 hyperparameters get as many steps as the longer attack (the papers: 50,000), and the search has {draws}

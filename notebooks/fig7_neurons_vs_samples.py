@@ -6,7 +6,7 @@
 # | Claim | The more neurons per sample, the more samples can be reconstructed (Buzaglo et al. 2023) |
 # | Figure | 7 |
 # | Expected | a share that rises with the width and falls with the number of samples |
-# | Cost | about 30 minutes on 2 cores, no GPU |
+# | Cost | about 35 minutes on 2 cores, no GPU |
 # | Command | `papermill notebooks/fig7_neurons_vs_samples.py` |
 # | Differs from the paper | faster training and attack, three seeds, controls, p/(d·n): see below |
 #

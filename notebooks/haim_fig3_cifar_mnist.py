@@ -6,7 +6,7 @@
 # | Claim | Many of 500 CIFAR-10 images, and readable digits of 500 from MNIST (Haim et al. 2022) |
 # | Figure | Haim et al. 2022, figures 1 and 3, and the appendix on the first layer |
 # | Expected | 17 above SSIM 0.4; digits nearer than chance; test accuracy 77.6 % and 88.0 % |
-# | Cost | about 9 minutes on 2 cores, no GPU, after figure 2, which shares a network; 17 alone |
+# | Cost | about 15 to 25 minutes on 2 cores, no GPU, after figure 2, which shares a network |
 # | Command | `papermill notebooks/haim_fig3_cifar_mnist.py` |
 # | Differs from the paper | faster training and attack, three seeds, controls: see below |
 #

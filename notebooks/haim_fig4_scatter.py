@@ -6,7 +6,7 @@
 # | Claim | Images near the margin, from networks of every kind that was tried (Haim et al. 2022) |
 # | Figure | Haim et al. 2022, figure 4, and the appendices on biases and on optimisers |
 # | Expected | five or more above SSIM 0.4 from each network, three quarters of them in the nearer half |
-# | Cost | about 12 minutes on 2 cores, no GPU, after figure 7 of Buzaglo et al., which shares networks |
+# | Cost | about 40 minutes on 2 cores, no GPU, after figure 7 of Buzaglo et al., which shares networks |
 # | Command | `papermill notebooks/haim_fig4_scatter.py` |
 # | Differs from the paper | smaller sets for all but the first row, faster training, controls: see below |
 #

@@ -6,7 +6,7 @@
 # | Claim | In the plane, candidates move to the training points without any prior |
 # | Figure | Haim et al. 2022, figure 2 |
 # | Expected | candidates end at the 20 training points; here: at nine tenths of them or more |
-# | Cost | about five minutes on 2 cores, no GPU |
+# | Cost | about seven minutes on 2 cores, no GPU |
 # | Command | `papermill notebooks/haim_toy_2d.py` |
 # | Differs | labels take turns; training goes to the limit of the flow; Adam moves the candidates |
 

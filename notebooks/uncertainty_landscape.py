@@ -6,7 +6,7 @@
 # | Claim | Distance grows faster with noise in the bilevel form; random starts end in different minima |
 # | Figure | Runkel et al. 2024: distance against the proportion of noise; many minima |
 # | Expected | a steeper curve for bilevel than for KKT; nearly as many end points as starts |
-# | Cost | about 15 minutes on 2 cores, no GPU |
+# | Cost | about 5 minutes on 2 cores, no GPU |
 # | Command | `papermill notebooks/uncertainty_landscape.py` |
 # | Differs | 20 images; the hidden layer's ReLU is smooth; L-BFGS moves the images; exact retraining |
 

@@ -6,7 +6,7 @@
 # | Claim | No: small networks give an adversary no certainty about membership (Runkel et al. 2024) |
 # | Figure | Runkel et al. 2024: members and look-alikes; the three-layer networks are ours |
 # | Expected | an area under the ROC of at most 0.6 for the best score; one half is chance |
-# | Cost | about 9 minutes on 2 cores, no GPU, after figure 2, which shares networks; 25 alone |
+# | Cost | about 6 minutes on 2 cores, no GPU, after figure 2, which shares networks; 25 alone |
 # | Command | `papermill notebooks/uncertainty_membership.py` |
 # | Differs | scores and rates in place of examples; starts that are partly true; three-layer networks |
 
