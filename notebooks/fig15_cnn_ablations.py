@@ -160,9 +160,10 @@ In all {len(list(grid))} networks together {sum(p.good for p in grid)} training 
 #
 # Candidates for a reason, each a number of a single network: how many features the convolution hands on
 # for each pixel it reads; how many parameters there are for each unknown pixel, $p/(d\cdot n)$; the share
-# of the images on the margin and the number of images that share the weights; the rank of the layer
-# behind the convolution, up to one per cent, which says how many different sums of features the weights
-# hold; how well the true images satisfy the equation; how well the attack's candidates do. The rank
+# of the images on the margin and the number of images that share the weights; the ranks, up to one per
+# cent, of the kernels (how many numbers of a patch they see) and of the layer behind them (how many different
+# sums of features it holds), and how many numbers the weights hold with these ranks for each unknown pixel;
+# how well the true images satisfy the equation; how well the attack's candidates do. The rank
 # correlation of each with the share above SSIM 0.4, over all networks of the grid, and without the
 # largest kernel, whose layer is a fully connected one and follows rules of its own:
 
@@ -202,7 +203,7 @@ against("features per pixel")
 against("parameters per unknown")
 
 # %% tags=["hide-input"]
-against("rank of the layer behind")
+against("numbers held per unknown")
 
 # %% tags=["hide-input"]
 lacking = [k for k in kernels if all(explain("features per pixel", grid[k, c][0]) < 1 for c in channels)]

@@ -37,7 +37,15 @@ from dataclasses import replace
 
 from IPython.display import Markdown
 
-from reconlib.convolutions import BOUND, convolution, features, hidden_rank, pixels
+from reconlib.convolutions import (
+    BOUND,
+    convolution,
+    features,
+    hidden_rank,
+    kernel_rank,
+    numbers_held,
+    pixels,
+)
 from reconlib.experiments import run
 from reconlib.galleries import gallery, images
 from reconlib.kernels import enlarged, first_layer_candidates, first_layer_images, side_by_side
@@ -120,8 +128,11 @@ distributions(
 
 # %% tags=["hide-input"]
 conv_residual = [p.certificate.residual for p in found]
-ranks = [hidden_rank(p) for p in found]
+ranks, seen = [hidden_rank(p) for p in found], [kernel_rank(p) for p in found]
+held = [numbers_held(p) / (pixels(p) * p.n) for p in found]
 result.metric("rank_behind_the_convolution", ranks)
+result.metric("rank_of_the_kernels", seen)
+result.metric("numbers_held_per_unknown", held)
 Markdown(f"""**{spread(grid.values("good", "convolution"))}** of {found[0].n} images come back above SSIM 0.4
 (the best at {spread(grid.values("best", "convolution"), "{:.2f}")}), and
 {spread(grid.values("held_out_good", "convolution"))} of as many held-out images pass with the same
@@ -133,9 +144,10 @@ network {spread(grid.values("good", "fully connected"))} come back, and
 The attack leaves {spread(grid.values("residual", "convolution"), "{:.1%}")} of the equation unexplained; the
 true images with their true multipliers leave a vector of {spread(conv_residual, "{:.2f}")} of
 $\\|\\theta\\|$. One image is {pixels(found[0]):,} numbers, and the convolution hands on
-{features(found[0]):,} for it. The layer behind it has {hidden:,} rows, and up to one per cent they are
-combinations of {spread(ranks)} sums of features, which {spread(grid.values("support", "convolution"))}
-images share.""")
+{features(found[0]):,} for it. But up to one per cent its {channels} kernels are combinations of
+{spread(seen)}, and the {hidden:,} rows of the layer behind it are combinations of {spread(ranks)} sums of
+features, which {spread(grid.values("support", "convolution"))} images share. In all the weights hold
+{spread(held, "{:.2f}")} numbers for each one that is to be found.""")
 
 # %% [markdown]
 # ## Kernels and rows

@@ -56,15 +56,38 @@ def features(p: Point) -> int:
     return p.experiment.channels * (height - side) * (width - side)
 
 
+def kernel_rank(p: Point, share: float = 0.01) -> int:
+    """Directions of the kernels that are above `share` of the strongest one.
+
+    However many channels there are, what they see of a patch are so many numbers.
+    """
+    return _rank(p, "layers.0.weight", share)
+
+
 def hidden_rank(p: Point, share: float = 0.01) -> int:
     """Directions of the layer behind the convolution that are above `share` of the strongest one.
 
     The layer's rows are weighted sums of the images' features. If all of them are combinations of a few
     sums, the features of a single image cannot be told from the sum it is in, whatever the attack.
     """
-    features(p)  # only networks with a convolution have such a layer
+    return _rank(p, "layers.1.weight", share)
+
+
+def numbers_held(p: Point) -> int:
+    """How many numbers the weights hold about the images, up to these ranks.
+
+    A direction of the kernels is a patch; a direction of the layer behind is, for each place of the kernel
+    and each of its directions, a number.
+    """
+    handed_on, kernel, channels = features(p), p.experiment.kernel or 0, p.experiment.channels or 1
+    patch, places = dataset_info(p.experiment.dataset).shape[0] * kernel**2, handed_on // channels
+    return kernel_rank(p) * (patch + places * hidden_rank(p))
+
+
+def _rank(p: Point, layer: str, share: float) -> int:
+    features(p)  # only networks with a convolution have such layers
     network = run(p.experiment, controls=(), bound=BOUND).trained.network
-    weight = network.state_dict()["layers.1.weight"].double()
+    weight = network.state_dict()[layer].double().flatten(1)
     values = torch.linalg.eigvalsh(weight @ weight.T).clamp_min(0.0).sqrt()
     return int((values > share * values.max()).sum())
 
@@ -74,7 +97,9 @@ EXPLANATIONS: dict[str, Callable[[Point], float]] = {
     "parameters per unknown": lambda p: p.parameters / (pixels(p) * p.n),
     "share on the margin": lambda p: float(p.boundary.on_margin().double().mean()),
     "samples that share the weights": lambda p: p.boundary.effective_support,
+    "rank of the kernels": lambda p: float(kernel_rank(p)),
     "rank of the layer behind": lambda p: float(hidden_rank(p)),
+    "numbers held per unknown": lambda p: numbers_held(p) / (pixels(p) * p.n),
     "residual of the true images": lambda p: p.certificate.residual,
     "residual of the attack": lambda p: p.residual,
 }

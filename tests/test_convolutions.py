@@ -82,6 +82,13 @@ def test_the_rank_behind_the_convolution_is_that_of_its_weights(grid, monkeypatc
         weight.copy_(torch.outer(torch.arange(len(weight)) + 1.0, weight[0]))
     monkeypatch.setattr(convolutions, "run", lambda *_, **__: outcome)
     assert convolutions.hidden_rank(p) == 1 == explain("rank of the layer behind", p)
+    kernels = outcome.trained.network.layers[0].weight
+    values = torch.linalg.svdvals(kernels.detach().double().flatten(1))
+    rank = int((values > 0.01 * values[0]).sum())
+    assert convolutions.kernel_rank(p) == rank == explain("rank of the kernels", p)
+    held = rank * (14 * 14 + 15 * 15 * 1)  # a patch for each direction, and one sum over 15 by 15 places
+    assert convolutions.numbers_held(p) == held
+    assert explain("numbers held per unknown", p) == held / (28 * 28 * p.n)
 
 
 def test_counts_that_follow_the_features(grid):
