@@ -18,6 +18,7 @@ from reconlib.verdicts import Row, badge, number
 
 Link = Callable[[str], str | None]
 ORDER = (*reversed(VERDICTS), NOT_RUN)  # best first
+TRIED = "tried_harder"  # the notebook that spends more effort on claims that do not reproduce
 
 
 def duration(seconds: float) -> str:
@@ -199,7 +200,7 @@ def page_head(root: Path, notebook: str, verdict_page: str, downloads: Mapping[s
     claims = [row for row in verdicts.rows(root) if row.claim.notebook == notebook]
     items = "".join(
         f'<li>{badge(row.verdict)} <a href="{verdict_page}#{row.claim.id}">'
-        f"{html.escape(row.claim.statement)}</a></li>"
+        f"{html.escape(row.claim.statement)}</a>{_tried(root, row)}</li>"
         for row in claims
     )
     verdict_list = f'<ul class="site-verdicts">{items}</ul>' if items else ""
@@ -216,6 +217,23 @@ def page_head(root: Path, notebook: str, verdict_page: str, downloads: Mapping[s
             older = f'<p class="site-facts">{_older(changed)}; {again}</p>'
     line = f'<p class="site-facts">{facts}Take it with you: {links}</p>'
     return f'<div class="site-head">{verdict_list}{line}{older}</div>'
+
+
+def _tried(root: Path, row: Row) -> str:
+    """What a claim that is not reproduced came to when more effort was spent, and where that is told."""
+    harder = verdicts.load_results(root).get(TRIED)
+    if row.verdict == VERDICTS[-1] or harder is None or row.claim.notebook == TRIED:
+        return ""
+    ways = {
+        name.removeprefix(f"{row.claim.id}: "): measured
+        for name, measured in harder["metrics"].items()
+        if name.startswith(f"{row.claim.id}: ")
+    }
+    if not ways:
+        return ""
+    what = html.escape(next(iter(ways.values()))["unit"])
+    told = "; ".join(f"{html.escape(way)} {measured['mean']:.2f}" for way, measured in ways.items())
+    return f'<div class="site-facts"><a href="{TRIED}.html">What else was tried</a> ({what}): {told}.</div>'
 
 
 def rerun(notebook: str, parameters: Sequence[tuple[str, str, str, str]]) -> str:

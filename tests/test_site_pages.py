@@ -143,6 +143,25 @@ def test_a_figure_page_begins_with_the_verdicts_of_its_claims(judged: Path) -> N
     assert verdicts.badge("not reproduced") in html and "67 min" in html and 'href="x.ipynb"' in html
 
 
+def test_what_else_was_tried_stands_beneath_a_claim_that_is_not_reproduced(
+    judged: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "tried"
+    shutil.copytree(judged, copy)
+    before = generated.page_head(copy, NOTEBOOK, "verdicts.html", {})
+    with record(generated.TRIED, "cpu", {"seed": 0}, root=copy) as result:
+        result.metric("B10-quality: longer training", -0.125, unit="SSIM & more")
+        result.metric("B10-quality: a search", 0.5, unit="SSIM & more")
+        result.metric("B10-six-times: longer training", 9.0, unit="count")
+    head = generated.page_head(copy, NOTEBOOK, "verdicts.html", {})
+    told = "What else was tried (SSIM & more): longer training -0.12; a search 0.50."
+    assert told in text_of(head).replace("&amp;", "&")
+    assert head.index("#B10-quality") < head.index(f'<a href="{generated.TRIED}.html">')
+    assert head.count("What else was tried") == 1, "a reproduced claim needs no more effort"
+    assert "What else was tried" not in before
+    assert "What else" not in generated.page_head(copy, generated.TRIED, "verdicts.html", {})
+
+
 def test_every_figure_page_can_be_run_again_and_taken_away(site: Path, pages: dict[Path, References]) -> None:
     from papermill import inspect_notebook
 

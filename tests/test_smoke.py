@@ -38,7 +38,7 @@ def test_smoke(path: Path, folders: dict[str, str], tmp_path: Path) -> None:
     (saved,) = Path(folders["RECONLIB_RESULTS"]).rglob(f"{path.stem}.json")
     result = json.loads(saved.read_text())
     assert result["profile"] == "smoke"
-    assert result["claims"] or path.stem in ("quickstart", "see_it", "neuron_differences")
+    assert result["claims"] or path.stem in ("quickstart", "see_it", "neuron_differences", "tried_harder")
     if "check_reconstructions" in path.read_text(encoding="utf-8"):
         # Raised in the notebook when training images are no nearer than chance; here: it was reached.
         printed = "".join(
