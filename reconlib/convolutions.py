@@ -29,6 +29,7 @@ def convolution(
     images: int = 500,
     hidden: int = 1000,
     weight_decay: float = 1e-3,
+    train_steps: int | None = None,
     **attack: Any,
 ) -> Experiment:
     """CONV(kernel, channels)-hidden-1 on vehicles against animals, half of the images each."""
@@ -38,6 +39,7 @@ def convolution(
         kernel=kernel,
         channels=channels,
         weight_decay=weight_decay,
+        training=None if train_steps is None else {"steps": train_steps},
         attack=attack,
     )
 
