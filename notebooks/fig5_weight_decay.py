@@ -248,10 +248,10 @@ gradient descent.""")
 # %% [markdown]
 # ## What else was tried
 #
-# The ten-class networks with and without decay were also trained for longer, attacked for longer, attacked
-# with the published hyperparameters, and with settings that a random search chose by the residual. The
-# counts of each way are on [a page of their own](tried_harder.ipynb); what they do to the claims here
-# stands at the head of this page.
+# The ten-class networks with and without decay were also trained for longer, attacked for longer and more
+# often, attacked with the published hyperparameters, and with settings that a random search chose by the
+# residual. The counts of each way are on [a page of their own](tried_harder.ipynb); what they do to the
+# claims here stands at the head of this page.
 
 # %% [markdown]
 # ## Verdicts

@@ -8,13 +8,14 @@
 # | Expected | if effort is what was missing, the numbers below move towards the claims |
 # | Cost | about an hour and a half on 2 cores, no GPU; resumable |
 # | Command | `papermill notebooks/tried_harder.py` |
-# | Differs from the papers | one seed, one restart of each attack, and the published attack for fewer steps |
+# | Differs from the papers | one seed, one restart except where said, a shorter published attack |
 #
 # In detail:
 #
 # - Each way of trying harder changes one thing about the cells that decide a claim, and leaves the rest.
 # - Longer training goes on at the limit for two classes, for several to a far smaller loss, and with decay
 #   for more steps of approach and of settling.
+# - Restarts that are pooled are what the papers do: about 100 of them.
 # - The published hyperparameters are those of the papers' best runs, in pixels and without the row space,
 #   but for a fraction of their 50,000 steps, which are for a GPU.
 # - A random search over rates, starts, bounds and smoothing takes what has the smallest residual: that is
@@ -26,6 +27,7 @@ seed: int = 0  # of networks and attacks
 per_class: int = 50  # training images of each class, except where two classes have as many as ten
 weight_decay: float = 1e-3  # of the ten-class network with decay: the best one of figure 5
 longer: int = 2  # how many times as long the longer runs take
+restarts: int = 5  # attacks that are pooled where restarts are what is tried
 draws: int = 6  # random settings that the search tries
 
 # %% tags=["hide-input"]
@@ -42,9 +44,9 @@ from reconlib.trials import ways
 from reconlib.verdicts import provenance_markdown
 
 if profile == "smoke":
-    per_class, draws = 3, 1
+    per_class, restarts, draws = 3, 2, 1
 parameters = {"seed": seed, "per_class": per_class, "weight_decay": weight_decay}
-parameters |= {"longer": longer, "draws": draws}
+parameters |= {"longer": longer, "restarts": restarts, "draws": draws}
 result = record("tried_harder", profile, parameters)
 
 # %% [markdown]
@@ -65,7 +67,7 @@ networks = {
 cells = {
     (name, way): cell
     for name, network in networks.items()
-    for way, cell in ways(at_profile(network, profile), longer=longer, draws=draws).items()
+    for way, cell in ways(at_profile(network, profile), longer=longer, restarts=restarts, draws=draws).items()
 }
 
 # %% [markdown]
@@ -128,14 +130,18 @@ Markdown("\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]))
 counts = {way: good(each, way) for way in steps}
 alone = max((way for way in steps if way != PUBLISHED_LOSS), key=lambda way: good(many, way))
 Markdown(f"""The longer runs are {longer} times as long; the published hyperparameters get as many steps as
-the longer attack, and the search has {draws} draws. For ten classes the most comes from *{alone}*:
-{good(many, alone)} images in place of {good(many, "as in the figure")}. With decay,
+the longer attack, {restarts} restarts are pooled, and the search has {draws} draws. For ten classes the most
+comes from *{alone}*: {good(many, alone)} images in place of {good(many, "as in the figure")}. With decay,
 {max(good(decayed, way) for way in steps)} at most. Two classes trained only to the published loss give
 {good(few, PUBLISHED_LOSS)} images in place of {good(few, "as in the figure")} (as many images as ten classes
 have), and {counts[PUBLISHED_LOSS]} in place of {counts["as in the figure"]} (as many of each).""")
 
 # %% tags=["hide-input"]
 if profile == "smoke":
-    print(check_reconstructions(p for key, cell in tried.points.items() if key[1] != steps[3] for p in cell))
+    print(
+        check_reconstructions(
+            p for key, cell in tried.points.items() if key[1] != "published hyperparameters" for p in cell
+        )
+    )
 result.save()
 Markdown(provenance_markdown(result.to_dict()))

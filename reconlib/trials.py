@@ -18,12 +18,15 @@ DRAWN = {"start_scale": 10.0, "rate": 4.0, "multiplier_rate": 4.0, "multiplier_m
 ALPHAS = 3.0  # first and last α move by up to this factor, each by itself
 
 
-def ways(experiment: Experiment, *, longer: int = 4, draws: int = 8) -> dict[str, Experiment]:
+def ways(
+    experiment: Experiment, *, longer: int = 4, restarts: int = 5, draws: int = 8
+) -> dict[str, Experiment]:
     """The cell as it is and as it can be tried harder, by name; the last one runs its draws to choose."""
     return {
         "as in the figure": experiment,
         "longer training": longer_training(experiment, longer),
         "longer attack": longer_attack(experiment, longer),
+        "more restarts": _with(experiment, attack={"restarts": restarts}),
         "published hyperparameters": published_hyperparameters(experiment, longer),
         "a search": searched(experiment, draws),
     }

@@ -54,10 +54,11 @@ def test_longer_attack_changes_only_its_steps():
     assert after == replace(before, steps=3 * before.steps)
 
 
-def test_ways_are_five_attacks_with_the_published_one_among_them():
-    cells = ways(QUICK, longer=2, draws=1)
+def test_ways_are_six_attacks_with_the_published_one_among_them():
+    cells = ways(QUICK, longer=2, restarts=3, draws=1)
     assert cells["as in the figure"] == QUICK
-    assert len(cells) == 5
+    assert len(cells) == 6
+    assert cells["more restarts"] == replace(QUICK, attack=QUICK.attack | {"restarts": 3})
     training, attack = settled(cells["published hyperparameters"])
     assert training == settled(QUICK)[0]
     assert (attack.steps, attack.restarts, attack.seed) == (80, 1, QUICK.seed)
