@@ -64,7 +64,8 @@ every_seed = range(seed, seed + seeds)
 parameters = {"seed": seed, "seeds": seeds, "kernels": kernels, "channels": channels, "samples": samples}
 parameters |= {"hidden": hidden, "steps": steps, "full_kernels": full_kernels}
 parameters |= {"full_channels": full_channels, "full_samples": full_samples, "full_hidden": full_hidden}
-result = record("fig15_cnn_ablations", profile, parameters | {"full_steps": full_steps})
+parameters |= {"full_train_steps": full_train_steps, "full_steps": full_steps}
+result = record("fig15_cnn_ablations", profile, parameters)
 
 # %% [markdown]
 # ## The claim
