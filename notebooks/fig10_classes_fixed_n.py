@@ -149,14 +149,6 @@ Against them {ends[1]} classes give **{spread(against, "{:.1f}")}** times as man
 against the two-class networks above {spread(times, "{:.1f}")} times.""")
 
 # %% [markdown]
-# ## What else was tried
-#
-# The networks at both ends were also trained for longer, attacked for longer and more often, attacked with
-# the published hyperparameters, and with settings that a random search chose by the residual. The counts of
-# each way are on [a page of their own](tried_harder.ipynb); what they do to the claims here stands at the
-# head of this page.
-
-# %% [markdown]
 # ## Verdicts
 
 # %% tags=["hide-input"]

@@ -167,14 +167,6 @@ gallery(many.controls.attack, many.task.x, many.task.mean, count=10, title=f"{la
 Markdown(grid.markdown("test_error", "support"))
 
 # %% [markdown]
-# ## What else was tried
-#
-# Two and ten classes, 50 images of each, were also trained for longer, attacked for longer and more often,
-# attacked with the published hyperparameters, and with settings that a random search chose by the residual.
-# The counts of each way are on [a page of their own](tried_harder.ipynb); what they do to the claims here
-# stands at the head of this page.
-
-# %% [markdown]
 # ## Verdicts
 
 # %% tags=["hide-input"]

@@ -114,7 +114,7 @@ the held-out images stay below (baseline: {spread(two_base.values("rate", base),
 #
 # The same with ten classes and cross-entropy. The third baseline is no further one here: with several
 # classes this book's training without decay ends at the published loss, so that *limit* is the network of
-# *start 0.0001* again. Training far beyond that loss is among [what else was tried](tried_harder.ipynb).
+# *start 0.0001* again.
 
 # %%
 ten = Experiment(task="multiclass", per_class=per_class if profile != "smoke" else 2, attack={"restarts": 1})
@@ -244,14 +244,6 @@ Markdown(f"""{optimisers.markdown("test_error")}
 How far the true images are from satisfying the equation, relative to $\\|\\theta\\|$: {told}. Adam's count
 is {ratio(optimisers.mean("good", "Adam"), optimisers.mean("good", "gradient descent")):.2f} times that of
 gradient descent.""")
-
-# %% [markdown]
-# ## What else was tried
-#
-# The ten-class networks with and without decay were also trained for longer, attacked for longer and more
-# often, attacked with the published hyperparameters, and with settings that a random search chose by the
-# residual. The counts of each way are on [a page of their own](tried_harder.ipynb); what they do to the
-# claims here stands at the head of this page.
 
 # %% [markdown]
 # ## Verdicts
