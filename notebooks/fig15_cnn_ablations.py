@@ -39,6 +39,7 @@ full_steps: int = 800  # of the attack on it, as in figure 6
 
 # %% tags=["hide-input"]
 from dataclasses import replace
+from statistics import fmean
 
 from IPython.display import Markdown
 
@@ -154,8 +155,11 @@ elif mean_totals[min(kernels)]:
     told = "No kernel size has collapsed."
 else:
     told = f"Nothing comes back at kernel {min(kernels)}, so that there is nothing to collapse from."
-listed = "; ".join(f"kernel {k}: {spread(values)}" for k, values in by_kernel.items())
-Markdown(f"""Of {samples * len(channels)} images in {len(channels)} networks: {listed}. {told}
+areas = {k: fmean(grid.mean("area", (k, c)) for c in channels) for k in kernels}
+listed = "; ".join(f"kernel {k}: {spread(values)} ({areas[k]:.2f})" for k, values in by_kernel.items())
+Markdown(f"""Of {samples * len(channels)} images in {len(channels)} networks: {listed}. {told} In brackets the
+mean area under the ROC of training against held-out images, which moves before any image passes a mark; 0.5
+is chance.
 
 In all {len(list(grid))} networks together {sum(p.good for p in grid)} training images pass, and
 {sum(p.held_out_good for p in grid)} held-out ones.""")
@@ -169,37 +173,45 @@ In all {len(list(grid))} networks together {sum(p.good for p in grid)} training 
 # cent, of the kernels (how many numbers of a patch they see) and of the layer behind them (how many different
 # sums of features it holds), and how many numbers the weights hold with these ranks for each unknown pixel;
 # how well the true images satisfy the equation; how well the attack's candidates do. The rank
-# correlation of each with the share above SSIM 0.4, over all networks of the grid, and without the
-# largest kernel, whose layer is a fully connected one and follows rules of its own:
+# correlation of each with the share above SSIM 0.4 and with the area under the ROC, over all networks of
+# the grid, and with that area without the largest kernel, whose layer is a fully connected one and follows
+# rules of its own:
 
 
 # %% tags=["hide-input"]
-def correlate(largest):
+def correlate(metric, largest=None):
     """By explanation, one rank correlation per seed, over kernels up to `largest`."""
-    points = [p for p in grid if p.experiment.kernel <= largest]
-    found = [explained(p for p in points if p.experiment.seed == s) for s in every_seed]
+    points = [p for p in grid if largest is None or p.experiment.kernel <= largest]
+    found = [explained((p for p in points if p.experiment.seed == s), metric) for s in every_seed]
     return {name: [values[name] for values in found] for name in convolutions.EXPLANATIONS}
 
 
-correlations, without = correlate(max(kernels)), correlate(sorted(kernels)[-2])
-for name in correlations:
-    result.metric(f"correlation with the count: {name}", correlations[name])
-    result.metric(f"the same without the largest kernel: {name}", without[name])
+without = correlate("area", sorted(kernels)[-2])
+columns = {
+    "count": correlate("share"),
+    "area": correlate("area"),
+    "area, without the largest kernel": without,
+}
+for column, found in columns.items():
+    for name, values in found.items():
+        result.metric(f"correlation with the {column}: {name}", values)
 strongest = max(without, key=lambda name: abs(sum(without[name])))
-lines = ["| quantity | all kernels | without the largest |", "|---|---|---|"]
-lines += [f"| {x} | {spread(correlations[x], '{:.2f}')} | {spread(without[x], '{:.2f}')} |" for x in without]
+lines = ["| quantity | " + " | ".join(columns) + " |", "|" + "---|" * (1 + len(columns))]
+for name in without:
+    cells = [spread(found[name], "{:.2f}") for found in columns.values()]
+    lines.append("| " + " | ".join([name, *cells]) + " |")
 Markdown("\n".join(lines))
 
 
 # %% tags=["hide-input"]
 def against(name):
-    """The share above 0.4 against an explanation, a line for each number of channels."""
+    """The area under the ROC against an explanation, a line for each number of channels."""
     lines = []
     for c in channels:
         cells = sorted((explain(name, grid[k, c][0]), (k, c)) for k in kernels)
-        values = [grid.values("share", key) for _, key in cells]
+        values = [grid.values("area", key) for _, key in cells]
         lines.append(Series(f"{c} channels", [x for x, _ in cells], values))
-    return curves(lines, x_label=name, y_label="share above SSIM 0.4", log_x=True)
+    return curves(lines, x_label=name, y_label="area under the ROC", log_x=True)
 
 
 against("features per pixel")
@@ -213,11 +225,8 @@ against("numbers held per unknown")
 # %% tags=["hide-input"]
 lacking = [k for k in kernels if all(explain("features per pixel", grid[k, c][0]) < 1 for c in channels)]
 fewer = f"kernel sizes {', '.join(map(str, lacking))}" if lacking else "no kernel size"
-told = (
-    f"Without the largest kernel, the strongest is *{strongest}*, at {spread(without[strongest], '{:.2f}')}."
-)
-if not any(any(values) for values in without.values()):
-    told = "Without the largest kernel the count is the same everywhere, so that nothing can go with it."
+told = f"Without the largest kernel, *{strongest}* goes with the area most closely, at"
+told += f" {spread(without[strongest], '{:.2f}')}."
 collapsed = "There is no collapse" if where is None else f"The collapse begins at kernel {where}"
 Markdown(f"""{told} {collapsed}; the convolution hands on fewer features than it reads pixels, whatever the
 number of channels, at {fewer}. A rank correlation over a grid in which all of these move together names a

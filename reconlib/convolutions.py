@@ -15,7 +15,7 @@ import torch
 from reconlib.claims import ratio, trend
 from reconlib.data.catalogue import dataset_info
 from reconlib.experiments import Experiment, run
-from reconlib.sweeps import Point, Sweep
+from reconlib.sweeps import Point, Sweep, measure
 
 BOUND = 1.5  # candidates within this multiple of the best distance are averaged: the paper's value here
 MIDDLE = (10, 25)  # the kernels that the claims call intermediate, both ends included
@@ -114,11 +114,11 @@ def explain(name: str, p: Point) -> float:
     return float(EXPLANATIONS[name](p))
 
 
-def explained(points: Iterable[Point]) -> dict[str, float]:
-    """For each explanation the rank correlation of the share above 0.4 with it, over the given networks."""
+def explained(points: Iterable[Point], metric: str = "share") -> dict[str, float]:
+    """For each explanation the rank correlation with it of a metric of `sweeps`, over the given networks."""
     chosen = list(points)
-    shares = [p.good / p.n for p in chosen]
-    return {name: trend([explain(name, p) for p in chosen], shares) for name in EXPLANATIONS}
+    values = [measure(metric, p) for p in chosen]
+    return {name: trend([explain(name, p) for p in chosen], values) for name in EXPLANATIONS}
 
 
 def totals(grid: Sweep, seed: int, metric: str = "good") -> dict[int, float]:

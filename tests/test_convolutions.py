@@ -96,6 +96,10 @@ def test_counts_that_follow_the_features(grid):
     found = explained(counted(grid, [5, 6, 3, 4, 1, 2]))
     assert found["features per pixel"] == pytest.approx(1.0)
     assert set(found) == set(convolutions.EXPLANATIONS)
+    # By another metric than the count, which these points do not share.
+    areas = [replace(p, area=1 - explain("features per pixel", p) / 1e3) for p in counted(grid, [1] * 6)]
+    assert explained(areas, "area")["features per pixel"] == pytest.approx(-1.0)
+    assert explained(areas)["features per pixel"] == 0
 
 
 def test_totals_and_ratios(grid):
