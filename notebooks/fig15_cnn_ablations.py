@@ -6,7 +6,7 @@
 # | Claim | Fewer channels give less, kernels of middle size next to nothing, full size restores it |
 # | Figure | 15 (Buzaglo et al. 2023) |
 # | Expected | counts that rise with the channels and, along the kernel size, fall and rise again |
-# | Cost | about two hours on 2 cores, no GPU, one of them shared with figure 6; resumable |
+# | Cost | about three hours on 2 cores, no GPU, nearly two of them shared with figure 6; resumable |
 # | Command | `papermill notebooks/fig15_cnn_ablations.py` |
 # | Differs from the paper | a tenth of images and neurons, one seed, a shorter attack, controls: see below |
 #

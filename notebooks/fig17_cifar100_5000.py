@@ -6,7 +6,7 @@
 # | Claim | A few dozen of 5,000 come back from a wide network on CIFAR-100 (Buzaglo et al. 2023) |
 # | Figure | 17 |
 # | Expected | at least 24 images above SSIM 0.4 at width 10,000 |
-# | Cost | at most about two hours on 2 cores, no GPU; resumable |
+# | Cost | two to three hours on 2 cores, no GPU; resumable |
 # | Command | `papermill notebooks/fig17_cifar100_5000.py` |
 # | Differs from the paper | a fifth of its width, a shorter attack, controls: see below |
 #

@@ -6,7 +6,7 @@
 # | Claim | They do, and the kernels themselves show none of them (Buzaglo et al. 2023) |
 # | Figure | 6 and 16 |
 # | Expected | at least 10 of 500 images above SSIM 0.4; none among the kernels |
-# | Cost | one to two hours on 2 cores, no GPU; figure 15 shares the network; resumable |
+# | Cost | about two hours on 2 cores, no GPU; figure 15 shares the network; resumable |
 # | Command | `papermill notebooks/fig6_cnn.py` |
 # | Differs from the paper | faster training, one shorter attack, an MLP beside it, controls: see below |
 #
