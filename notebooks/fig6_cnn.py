@@ -16,7 +16,8 @@
 #   250 animals of CIFAR-10, weight decay 1e-3, and candidates within 1.5 times the best distance averaged.
 # - Training descends to a stationary point faster than a million epochs do. A single attack with Adam
 #   stands in place of about 100 runs of 50,000 steps.
-# - One network: at this size a seed costs an hour. More are a parameter.
+# - One network: at this size a seed costs an hour and more. More are a parameter. Its training was taken up
+#   again twice, the number of steps lowered on the way before it settled; the time is the sum of the parts.
 # - Added: held-out images as a control, a fully connected network on the same images with the same decay,
 #   the kernels judged as if they were reconstructions, and other ways to train and to attack.
 
@@ -213,11 +214,11 @@ mean image added some plain photographs resemble it. By the rows of the fully co
 # %% [markdown]
 # ## What else was tried
 #
-# On a smaller network of the same kind, where everything takes seconds: longer training, a longer attack,
+# On a smaller network of the same kind, where all of it is cheap: longer training, a longer attack,
 # more restarts, the published hyperparameters, and settings that a random search chose by the residual.
 # Then gradient descent at a small rate from PyTorch's own start, as published, but stopped at multiples of
 # $1/\lambda_{WD}$: decay has by then shrunk what is left of the start to $e^{-1}$ and $e^{-2}$ of
-# its size, and the neurons behind the convolution still differ in what they respond to. Last, the same
+# its size; the rank of the layer behind then counts that remnant as well. Last, the same
 # number of kernels as large as the image: then the convolution is a fully connected layer.
 
 # %%
